@@ -1,0 +1,1 @@
+"""TinyAGI: teams of AI agents coordinated through one durable queue."""

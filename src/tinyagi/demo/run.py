@@ -1,0 +1,76 @@
+"""Plays the demo: fills the queue, kills the worker in the middle with -9, starts another, and counts."""
+
+import asyncio
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from tinyagi.demo.report import Report, read_log, summarise
+from tinyagi.demo.scenario import messages
+from tinyagi.settings import Home
+from tinyagi.store.base import QueueDepth, Store
+from tinyagi.wiring import open_store
+
+Progress = Callable[[str, int, int], None]
+"""Called with what is going on, how many messages are done, and of how many."""
+
+
+async def play(home: Path, count: int, progress: Progress) -> Report:
+    """Run `count` messages through the queue and report what became of them."""
+    store = await open_store(Home(home))
+    try:
+        started = time.monotonic()
+        await asyncio.gather(*(store.queue.enqueue(message) for message in messages(count)))
+        progress("first worker", 0, count)
+        worker = await _start_worker(home)
+        try:
+            # Not between two runs: the point is to leave something half done behind.
+            await _until(
+                store,
+                lambda depth: _done(depth) >= count // 3 and depth.processing > 0,
+                "first worker",
+                count,
+                progress,
+            )
+            worker.kill()
+            await worker.wait()
+            progress("killed with -9, second worker", _done(await store.queue.depth()), count)
+            worker = await _start_worker(home)
+            await _until(store, lambda depth: _done(depth) >= count, "killed with -9, second worker", count, progress)
+            seconds = time.monotonic() - started
+            worker.terminate()
+        finally:
+            if worker.returncode is None:
+                await _end(worker)
+        return summarise(await read_log(store), seconds)
+    finally:
+        await store.close()
+
+
+def _done(depth: QueueDepth) -> int:
+    return depth.completed + depth.dead
+
+
+async def _until(
+    store: Store, reached: Callable[[QueueDepth], bool], stage: str, count: int, progress: Progress
+) -> None:
+    while True:
+        seen = store.changes.version
+        depth = await store.queue.depth()
+        progress(stage, _done(depth), count)
+        if reached(depth):
+            return
+        await store.changes.beyond(seen)
+
+
+async def _start_worker(home: Path) -> asyncio.subprocess.Process:
+    return await asyncio.create_subprocess_exec(sys.executable, "-m", "tinyagi.demo.worker", str(home))
+
+
+async def _end(worker: asyncio.subprocess.Process) -> None:
+    try:
+        await asyncio.wait_for(worker.wait(), timeout=10)
+    except TimeoutError:
+        worker.kill()
+        await worker.wait()

@@ -1,0 +1,70 @@
+"""Every error the product raises on purpose. Each message names the thing and the remedy."""
+
+
+class TinyAGIError(Exception):
+    """Root of the tree: catch it at the edge of a process to print a sentence instead of a stack trace."""
+
+
+class InvalidInput(TinyAGIError, ValueError):
+    """What was asked cannot be done as asked; nothing was changed."""
+
+
+class StoreError(TinyAGIError):
+    """The store refused or could not do what was asked."""
+
+
+class ClaimLost(StoreError):
+    """The claim is no longer held, because it was recovered, stopped or finished before; nothing was changed."""
+
+    def __init__(self, claim_id: str, agent: str) -> None:
+        super().__init__(f"Claim {claim_id} on lane {agent} is no longer held. Drop this run's result; it runs again.")
+        self.claim_id = claim_id
+        self.agent = agent
+
+
+class DuplicateMessage(StoreError):
+    """A message with this id is stored already: the first one counts, this one changed nothing."""
+
+    def __init__(self, message_id: str) -> None:
+        super().__init__(f"Message {message_id} is stored already. Use another messageId to send it again.")
+        self.message_id = message_id
+
+
+class NotFound(StoreError):
+    """The row does not exist or is not in the state the operation needs."""
+
+
+class StoreBusy(StoreError):
+    """Another process holds the write lock for longer than the time-out; nothing was written."""
+
+
+class StoreFull(StoreError):
+    """The disk or the quota is full; nothing was written."""
+
+
+class StoreReadOnly(StoreError):
+    """The database or its folder cannot be written."""
+
+
+class StoreCorrupt(StoreError):
+    """The database file is damaged."""
+
+
+class StoreFailed(StoreError):
+    """The disk reported an error before the commit; nothing was written."""
+
+
+class OutcomeUnknown(StoreError):
+    """The commit itself failed, so the write may or may not be there: repeat it with the same messageId."""
+
+
+class StoreClosed(StoreError):
+    """The store was closed; nothing was written."""
+
+
+class NewerDatabase(StoreError):
+    """The database was written by a newer version; it is left untouched."""
+
+
+class MigrationFailed(StoreError):
+    """The database could not be brought to this version; it is as it was before."""

@@ -1,0 +1,307 @@
+"""Facts of the event log: one frozen type per fact. The fields are the payload; together they rebuild every table."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+from tinyagi.domain.ids import AgentId, ClaimId, MessageId, TeamId
+from tinyagi.domain.messages import Usage
+
+Row = Mapping[str, Any]
+"""A whole row: column name to value."""
+
+
+class Event:
+    """Base of all facts. `type` names the fact on the wire and never changes; `version` counts its payload's shape."""
+
+    __slots__ = ()
+    type: ClassVar[str]
+    version: ClassVar[int] = 1
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedEvent:
+    """A fact as the log holds it."""
+
+    id: int
+    type: str
+    version: int
+    message_id: str | None
+    conversation_id: str | None
+    conversation_started_at: int | None
+    agent: str | None
+    payload: Row
+    created_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class MessageReceived(Event):
+    type = "message_received"
+    message: Row
+    history_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class AgentRouted(Event):
+    type = "agent_routed"
+    agent_name: str
+    provider: str
+    model: str
+    team_id: TeamId | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ChainStepStart(Event):
+    """A run begins."""
+
+    type = "chain_step_start"
+    claim_id: ClaimId
+    ids: tuple[int, ...]
+    """`messages.id` of every message of the run, the primary first."""
+    message_ids: tuple[MessageId, ...]
+    attempt: int
+    from_agent: AgentId | None
+    wait_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class AgentProgress(Event):
+    """Text while a run is going on: live only, never stored."""
+
+    type = "agent_progress"
+    claim_id: ClaimId
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ChainStepDone(Event):
+    """A run ended well: its messages are completed, its answer is in the agent's history."""
+
+    type = "chain_step_done"
+    claim_id: ClaimId
+    ids: tuple[int, ...]
+    message_ids: tuple[MessageId, ...]
+    channel: str
+    sender: str
+    content: str
+    history_id: int
+    team_id: TeamId | None
+    duration_ms: int
+    usage: Usage | None
+
+
+@dataclass(frozen=True, slots=True)
+class ChainHandoff(Event):
+    type = "chain_handoff"
+    team_id: TeamId | None
+    from_agent: AgentId
+    to_agent: AgentId
+    message_id: MessageId
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseReady(Event):
+    type = "response_ready"
+    response: Row
+
+
+@dataclass(frozen=True, slots=True)
+class TeamChainStart(Event):
+    type = "team_chain_start"
+    team_id: TeamId
+    agents: tuple[AgentId, ...]
+    leader: AgentId
+
+
+@dataclass(frozen=True, slots=True)
+class TeamChainEnd(Event):
+    type = "team_chain_end"
+    team_id: TeamId
+    total_steps: int
+
+
+@dataclass(frozen=True, slots=True)
+class MessageFailed(Event):
+    """A run failed and the message goes back to pending."""
+
+    type = "message_failed"
+    id: int
+    claim_id: ClaimId
+    attempt: int
+    attempt_used: bool
+    kind: str
+    reason: str
+    available_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class MessageDead(Event):
+    """No further attempt by itself: the last one failed."""
+
+    type = "message_dead"
+    id: int
+    claim_id: ClaimId
+    attempt: int
+    kind: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class MessageStopped(Event):
+    """A person ended the run: the message is dead."""
+
+    type = "message_stopped"
+    id: int
+    claim_id: ClaimId
+    attempt: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class MessageReleased(Event):
+    """The run was given up without a verdict, at shutdown or by an interrupt: pending again, no attempt used."""
+
+    type = "message_released"
+    id: int
+    claim_id: ClaimId
+    attempt: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class MessageRecovered(Event):
+    """The process that held the claim is gone: pending again, an attempt used."""
+
+    type = "message_recovered"
+    id: int
+    claim_id: ClaimId
+    attempt: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class MessageRetried(Event):
+    """A person sent a dead message again, with a fresh budget of attempts and perhaps another text."""
+
+    type = "message_retried"
+    id: int
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class MessageDeleted(Event):
+    type = "message_deleted"
+    id: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseAcked(Event):
+    type = "response_acked"
+    id: int
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseFailed(Event):
+    """A delivery failed; with `final` it is not tried again."""
+
+    type = "response_failed"
+    id: int
+    attempts: int
+    reason: str
+    available_at: int
+    final: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ChatPosted(Event):
+    type = "chat_posted"
+    post: Row
+
+
+@dataclass(frozen=True, slots=True)
+class RowImported(Event):
+    """A row that stood in the database before its events did: `row` holds every column."""
+
+    type = "row_imported"
+    table: str
+    row: Row
+
+
+@dataclass(frozen=True, slots=True)
+class LoopStopped(Event):
+    type = "loop_stopped"
+    reason: str
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class LaneHeld(Event):
+    type = "lane_held"
+    hold_until: int
+    reason: str
+    holds: int
+
+
+@dataclass(frozen=True, slots=True)
+class LanePaused(Event):
+    type = "lane_paused"
+
+
+@dataclass(frozen=True, slots=True)
+class LaneResumed(Event):
+    """The lane takes claims again: pause and hold are lifted."""
+
+    type = "lane_resumed"
+
+
+@dataclass(frozen=True, slots=True)
+class SettingsRejected(Event):
+    type = "settings_rejected"
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessorStart(Event):
+    type = "processor_start"
+    owner: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessorStop(Event):
+    type = "processor_stop"
+    owner: str
+
+
+EVENT_TYPES: Final[Mapping[str, type[Event]]] = {
+    event.type: event
+    for event in (
+        MessageReceived,
+        AgentRouted,
+        ChainStepStart,
+        AgentProgress,
+        ChainStepDone,
+        ChainHandoff,
+        ResponseReady,
+        TeamChainStart,
+        TeamChainEnd,
+        MessageFailed,
+        MessageDead,
+        MessageStopped,
+        MessageReleased,
+        MessageRecovered,
+        MessageRetried,
+        MessageDeleted,
+        ResponseAcked,
+        ResponseFailed,
+        ChatPosted,
+        RowImported,
+        LoopStopped,
+        LaneHeld,
+        LanePaused,
+        LaneResumed,
+        SettingsRejected,
+        ProcessorStart,
+        ProcessorStop,
+    )
+}

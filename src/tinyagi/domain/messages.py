@@ -1,0 +1,193 @@
+"""Messages and their lifecycle: statuses, the table of legal transitions, threads, and what a finished run leaves."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from tinyagi.domain.errors import InvalidInput
+from tinyagi.domain.ids import MAX_MESSAGE_ID, AgentId, ClaimId, ConversationId, MessageId, TeamId
+
+if TYPE_CHECKING:
+    from tinyagi.domain.events import Event
+
+
+class Status(StrEnum):
+    PENDING = "pending"
+    PROCESSING = "processing"
+    COMPLETED = "completed"
+    DEAD = "dead"
+
+
+TRANSITIONS: Final[Mapping[Status, frozenset[Status]]] = {
+    Status.PENDING: frozenset({Status.PROCESSING}),
+    Status.PROCESSING: frozenset({Status.PENDING, Status.COMPLETED, Status.DEAD}),
+    Status.COMPLETED: frozenset(),
+    Status.DEAD: frozenset({Status.PENDING}),
+}
+
+ROOM_CHANNEL: Final = "chatroom"
+ROOM_PRIORITY: Final = -1
+
+
+class NewMessage(NamedTuple):
+    """A message to enqueue, already routed: `agent` is the lane."""
+
+    message: str
+    agent: AgentId
+    channel: str = "api"
+    sender: str = "API"
+    sender_id: str | None = None
+    message_id: MessageId | None = None
+    """Idempotency key; the store makes one with the channel as prefix when the client gives none."""
+    files: tuple[str, ...] = ()
+    from_agent: AgentId | None = None
+    team: TeamId | None = None
+    conversation_id: ConversationId | None = None
+    """None starts a conversation that is named after this message."""
+    parent_message_id: MessageId | None = None
+    hop: int = 0
+    priority: int = 0
+    available_at: int = 0
+    """Not to be run before this instant; 0 is at once, whatever the clock does."""
+    thread: str | None = None
+    """None derives it: one thread per channel and person."""
+    facts: "tuple[Event, ...]" = ()
+    """Further facts about this message, recorded in the same transaction."""
+
+    def check(self) -> None:
+        """Raise InvalidInput for what no store may take."""
+        if not self.agent:
+            raise InvalidInput("A message needs an agent: route it first.")
+        if self.message_id is not None and not 0 < len(self.message_id) <= MAX_MESSAGE_ID:
+            raise InvalidInput(
+                f"A messageId has 1 to {MAX_MESSAGE_ID} characters, this one has {len(self.message_id)}."
+            )
+
+
+class Message(NamedTuple):
+    """A stored message: a row of the view `message_rows`, whose columns stand in this order."""
+
+    id: int
+    message_id: MessageId
+    channel: str
+    sender: str
+    sender_id: str | None
+    message: str
+    agent: AgentId
+    from_agent: AgentId | None
+    files: str | None
+    """JSON array of paths, as stored."""
+    conversation_id: ConversationId
+    conversation_started_at: int
+    conversation_team: TeamId | None
+    parent_message_id: MessageId | None
+    hop: int
+    team: TeamId | None
+    thread: str
+    priority: int
+    status: Status
+    retry_count: int
+    last_error: str | None
+    available_at: int
+    claim_id: ClaimId | None
+    started_at: int | None
+    answered_by: MessageId | None
+    created_at: int
+    updated_at: int
+    last_event_id: int
+
+    @property
+    def attempt(self) -> int:
+        """The number of the run that is going on or comes next, from 1."""
+        return self.retry_count + 1
+
+    @property
+    def failed_before(self) -> bool:
+        return self.retry_count > 0 or self.last_error is not None
+
+    @property
+    def is_room_post(self) -> bool:
+        return self.channel == ROOM_CHANNEL
+
+
+class Claim(NamedTuple):
+    """A hold on a lane and on the messages of one run; the first message is the primary."""
+
+    id: ClaimId
+    agent: AgentId
+    messages: tuple[Message, ...]
+    started_at: int
+    lease_until: int
+    holds: int
+    """How often in a row the lane was held because its provider was unavailable."""
+
+    @property
+    def primary(self) -> Message:
+        return self.messages[0]
+
+    @property
+    def attempt(self) -> int:
+        return self.primary.attempt
+
+    @property
+    def is_room_only(self) -> bool:
+        """True when the run answers nobody: every message is a room post."""
+        return all(message.is_room_post for message in self.messages)
+
+
+@dataclass(frozen=True, slots=True)
+class Handoff:
+    """Work for a teammate; the text is what the teammate reads."""
+
+    to: AgentId
+    message: str
+    team: TeamId | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RoomPost:
+    """A line in a team's chat room, and the text that each other member reads."""
+
+    team: TeamId
+    message: str
+    members: tuple[AgentId, ...]
+    prompt: str
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a run used; None where the provider does not tell."""
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cache_tokens: int | None = None
+    cost: float | None = None
+    provider: str | None = None
+    model: str | None = None
+
+
+class Outcome(NamedTuple):
+    """All that a successful run leaves behind; stored in one transaction or not at all."""
+
+    answer: str
+    response: str | None = None
+    """What the person reads; None when it is the answer itself."""
+    files: tuple[str, ...] = ()
+    metadata: Mapping[str, str] = MappingProxyType({})
+    handoffs: tuple[Handoff, ...] = ()
+    posts: tuple[RoomPost, ...] = ()
+    usage: Usage | None = None
+    facts: "tuple[Event, ...]" = ()
+
+
+def thread_of(message: NewMessage | Message, conversation_id: str) -> str:
+    """One partner's line within a lane: a person on a channel, a teammate in a conversation, or a room."""
+    if message.thread is not None:
+        return message.thread
+    if message.channel == ROOM_CHANNEL:
+        return f"room:{message.team}"
+    if message.from_agent is not None:
+        return f"{conversation_id}:{message.from_agent}"
+    return f"{message.channel}:{message.sender_id or message.sender}"

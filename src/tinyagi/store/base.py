@@ -1,0 +1,239 @@
+"""Ports of the store: what the engine and the server may ask of a database, whichever it is."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Protocol
+
+from tinyagi.domain.batching import Batching
+from tinyagi.domain.events import Event, RecordedEvent
+from tinyagi.domain.ids import AgentId, TeamId
+from tinyagi.domain.messages import Claim, Message, NewMessage, Outcome
+from tinyagi.domain.responses import ChatMessage, HistoryEntry, NewResponse, Response
+from tinyagi.domain.retry import Failure, RetryPolicy
+from tinyagi.store.changes import Changes
+
+
+@dataclass(frozen=True, slots=True)
+class LaneDepth:
+    agent: str
+    pending: int = 0
+    processing: int = 0
+    completed: int = 0
+    dead: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class QueueDepth:
+    """How many messages and responses stand where; counted by the database, not by looking at them."""
+
+    pending: int
+    processing: int
+    completed: int
+    dead: int
+    outgoing: int
+    open_conversations: int
+    lanes: tuple[LaneDepth, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    agent: AgentId
+    paused: bool
+    hold_until: int
+    hold_reason: str | None
+    holds: int
+    claim_id: str | None
+    owner: str | None
+    lease_until: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class LogBounds:
+    """Ids of the log: the oldest that is still there (0 when empty) and the newest that was ever given."""
+
+    oldest: int
+    head: int
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """How long rows stay once they are archived."""
+
+    completed: timedelta = timedelta(hours=24)
+    acked: timedelta = timedelta(hours=24)
+    events: timedelta = timedelta(days=7)
+    unfetched: timedelta = timedelta(days=7)
+
+
+@dataclass(frozen=True, slots=True)
+class PruneReport:
+    messages: int
+    responses: int
+    events: int
+    unfetched: int
+
+
+class Queue(Protocol):
+    """Durable messages in lanes: one lane per agent, one claim per lane."""
+
+    async def enqueue(self, message: NewMessage) -> Message:
+        """Store one message; raise DuplicateMessage when its id is stored already."""
+
+    async def enqueue_many(self, messages: Sequence[NewMessage]) -> tuple[Message, ...]:
+        """Store independent messages together, all or none."""
+
+    async def enqueue_parts(self, parts: Sequence[NewMessage]) -> tuple[Message, ...]:
+        """Store the parts of one message together: the first keeps the id and is the root, the next is `<id>.2`."""
+
+    async def claim(
+        self, agent: AgentId, *, batching: Batching = Batching.THREAD, lease: timedelta = timedelta(seconds=60)
+    ) -> Claim | None:
+        """Take the lane's next due message and what is coalesced with it, or None when it is empty, held or busy."""
+
+    async def renew(self, claim: Claim, *, lease: timedelta = timedelta(seconds=60)) -> int:
+        """Extend the lease and return the instant it ends; raise ClaimLost when the claim is gone."""
+
+    async def complete(self, claim: Claim, outcome: Outcome) -> tuple[Message, ...]:
+        """Store all that the run leaves in one transaction and return what it handed on; raise ClaimLost if gone."""
+
+    async def fail(self, claim: Claim, failure: Failure, *, policy: RetryPolicy | None = None) -> None:
+        """Return each message for its own next attempt, hold the lane, or end it as dead; raise ClaimLost if gone."""
+
+    async def stop(self, claim: Claim, *, by: str) -> None:
+        """End the run for good on a person's word: its messages are dead; raise ClaimLost if the claim is gone."""
+
+    async def release(self, claim: Claim, *, reason: str) -> None:
+        """Give the messages back as they were, with no attempt used; raise ClaimLost if the claim is gone."""
+
+    async def recover(self) -> int:
+        """Take back what claims of dead processes hold and return the number of messages."""
+
+    async def retry_dead(self, message: int, *, text: str | None = None) -> Message:
+        """Send a dead message again with a fresh budget, perhaps another text; raise NotFound if it is not dead."""
+
+    async def delete_dead(self, message: int, *, reason: str) -> None:
+        """Remove a dead message; raise NotFound if it is not dead."""
+
+    async def adopt(self) -> int:
+        """Take in rows that other tools inserted and return their number."""
+
+    async def prune(self, retention: Retention) -> PruneReport:
+        """Remove what is old enough and seen by every durable reader."""
+
+    async def claimable_lanes(self) -> tuple[AgentId, ...]:
+        """Lanes that are free, not paused, not held, and have pending messages."""
+
+    async def next_due_at(self) -> int | None:
+        """The next instant at which waiting time alone makes something claimable."""
+
+    async def depth(self) -> QueueDepth:
+        """Counts per status and per lane, in a time that does not grow with the rows."""
+
+    async def message(self, message: int) -> Message | None:
+        """One message by its row id."""
+
+    async def processing(self) -> tuple[Message, ...]:
+        """Messages that are being run."""
+
+    async def dead(self, *, agent: AgentId | None = None, limit: int = 100) -> tuple[Message, ...]:
+        """Dead messages, newest first."""
+
+
+class Lanes(Protocol):
+    """Lanes under a person's or a budget's hand."""
+
+    async def pause(self, agent: AgentId) -> bool:
+        """Let the current run finish and take no further claim; False when it was paused already."""
+
+    async def resume(self, agent: AgentId) -> bool:
+        """Lift pause and hold; False when there was none."""
+
+    async def hold(self, agent: AgentId, *, until: int, reason: str) -> None:
+        """Take no claim before this instant."""
+
+    async def all(self) -> tuple[Lane, ...]:
+        """Every lane that was ever claimed, paused or held."""
+
+
+class Responses(Protocol):
+    """Answers on their way to people."""
+
+    async def send(self, response: NewResponse) -> Response:
+        """Store a response that answers no message."""
+
+    async def pending(self, channel: str, *, limit: int = 20) -> tuple[Response, ...]:
+        """Oldest first; what follows a failing response in the same chat waits with it."""
+
+    async def recent(self, *, limit: int = 20) -> tuple[Response, ...]:
+        """Newest first."""
+
+    async def ack(self, response: int) -> None:
+        """It was delivered; to say so twice is no error; raise NotFound when it is unknown."""
+
+    async def fail(self, response: int, reason: str, *, policy: RetryPolicy | None = None) -> bool:
+        """It was not delivered; True when it is tried again later."""
+
+
+class History(Protocol):
+    """What agents and rooms have said, page by page."""
+
+    async def of_agent(
+        self, agent: AgentId | None = None, *, since: int = 0, before: int | None = None, limit: int = 100
+    ) -> tuple[HistoryEntry, ...]:
+        """Newest first, between two ids; of one agent or of all."""
+
+    async def of_room(
+        self, team: TeamId, *, since: int = 0, before: int | None = None, limit: int = 100
+    ) -> tuple[ChatMessage, ...]:
+        """Lines of a chat room, newest first."""
+
+
+class EventLog(Protocol):
+    """The ordered log of every fact; readers keep a cursor."""
+
+    async def append(self, event: Event, *, agent: AgentId | None = None) -> int:
+        """Record a fact that no queue operation records."""
+
+    async def read_after(
+        self, cursor: int, *, event_type: str | None = None, limit: int = 1000
+    ) -> tuple[RecordedEvent, ...]:
+        """Events beyond the cursor in their order."""
+
+    async def bounds(self) -> LogBounds:
+        """The oldest and the newest id."""
+
+    async def acknowledge(self, consumer: str, cursor: int) -> None:
+        """This reader has durably taken everything up to the cursor; it never moves back."""
+
+    async def cursor(self, consumer: str) -> int | None:
+        """Where this reader stands, or None when it has never acknowledged."""
+
+    async def detach(self, consumer: str) -> None:
+        """Forget the reader: nothing waits for it any more."""
+
+
+class Store(Protocol):
+    """One open database: its ports, and the wake-ups that go with them."""
+
+    @property
+    def queue(self) -> Queue: ...
+
+    @property
+    def lanes(self) -> Lanes: ...
+
+    @property
+    def responses(self) -> Responses: ...
+
+    @property
+    def history(self) -> History: ...
+
+    @property
+    def events(self) -> EventLog: ...
+
+    @property
+    def changes(self) -> Changes:
+        """Wakes those who wait for a change, made here or by another process."""
+
+    async def close(self) -> None:
+        """Finish what is being written and let go of the file."""

@@ -1,0 +1,23 @@
+-- Conversations: all messages that descend from one incoming message, counted as they come and go.
+
+-- name: conversation
+SELECT created_at, team FROM conversations WHERE id = ?;
+
+-- name: join_conversation
+INSERT INTO conversations (id, team, open, total, created_at) VALUES (?, ?, 1, 1, ?)
+ON CONFLICT (id) DO UPDATE SET open = open + 1, total = total + 1;
+
+-- name: leave_conversation
+UPDATE conversations SET open = open - 1 WHERE id = ?;
+
+-- name: reopen_conversation
+UPDATE conversations SET open = open + 1 WHERE id = ?;
+
+-- name: ended_conversation
+SELECT total FROM conversations WHERE id = ? AND open = 0;
+
+-- name: count_open_conversations
+SELECT count(*) FROM conversations WHERE open > 0;
+
+-- name: conversation_row
+SELECT id, team, open, total, created_at FROM conversations WHERE id = ?;

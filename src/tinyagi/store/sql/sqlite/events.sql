@@ -1,0 +1,27 @@
+-- The event log and its durable readers.
+
+-- name: insert_event
+INSERT INTO events (id, type, version, message_id, conversation_id, conversation_started_at, agent, payload, created_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: events_after
+SELECT id, type, version, message_id, conversation_id, conversation_started_at, agent, payload, created_at
+FROM events WHERE id > :after AND (:type IS NULL OR type = :type) ORDER BY id LIMIT :limit;
+
+-- name: event_bounds
+-- The head counts ids that were handed out, so it does not fall back when the newest events are pruned.
+SELECT ifnull((SELECT min(id) FROM events), 0), ifnull((SELECT seq FROM sqlite_sequence WHERE name = 'events'), 0);
+
+-- name: move_cursor
+-- A reader that repeats an old position does not move back.
+INSERT INTO cursors (consumer, position, updated_at) VALUES (?1, ?2, ?3)
+ON CONFLICT (consumer) DO UPDATE SET position = max(position, excluded.position), updated_at = excluded.updated_at;
+
+-- name: drop_cursor
+DELETE FROM cursors WHERE consumer = ?;
+
+-- name: cursor_rows
+SELECT consumer, position FROM cursors ORDER BY consumer;
+
+-- name: cursor
+SELECT position FROM cursors WHERE consumer = ?;

@@ -1,0 +1,80 @@
+-- Messages on their way in and through the lane. Hot statements take positional parameters: they run by the thousand.
+
+-- name: read_sequences
+-- AUTOINCREMENT's own table: the next ids, read under the write lock.
+SELECT name, seq FROM sqlite_sequence;
+
+-- name: insert_message
+INSERT INTO messages (id, message_id, channel, sender, sender_id, message, agent, from_agent, files, conversation_id,
+  parent_message_id, hop, team, thread, priority, available_at, created_at, updated_at, last_event_id)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?17, ?18);
+
+-- name: message_exists
+SELECT 1 FROM messages WHERE message_id = ?;
+
+-- name: start_message
+UPDATE messages SET status = 'processing', claim_id = ?2, claimed_by = agent, started_at = ?3, updated_at = ?3,
+  last_event_id = ?4
+WHERE id = ?1 AND status = 'pending';
+
+-- name: finish_message
+-- The claim in the condition is what makes a stale holder change nothing.
+UPDATE messages SET status = 'completed', claim_id = NULL, answered_by = ?3, updated_at = ?4, last_event_id = ?5
+WHERE id = ?1 AND claim_id = ?2;
+
+-- name: return_message
+-- Back to pending or on to dead, after a failure, a stop, a release or a crash.
+UPDATE messages SET status = ?3, claim_id = NULL, retry_count = ?4, last_error = ?5, available_at = ?6, updated_at = ?7,
+  last_event_id = ?8
+WHERE id = ?1 AND claim_id = ?2;
+
+-- name: message_by_id
+SELECT * FROM message_rows WHERE id = ?;
+
+-- name: message_by_message_id
+SELECT * FROM message_rows WHERE message_id = ?;
+
+-- name: messages_of_lane
+-- The messages of the lane's claim.
+SELECT * FROM message_rows
+WHERE id IN (SELECT value FROM json_each((SELECT claim_ids FROM lanes WHERE agent = ?))) ORDER BY id;
+
+-- name: revive_message
+-- A person's retry: a fresh budget, the history of errors stays.
+UPDATE messages SET status = 'pending', retry_count = 0, available_at = 0, answered_by = NULL, message = ?2,
+  updated_at = ?3, last_event_id = ?4
+WHERE id = ?1 AND status = 'dead';
+
+-- name: delete_message
+DELETE FROM messages WHERE id = ? AND status = 'dead';
+
+-- name: dead_messages
+SELECT * FROM message_rows
+WHERE status = 'dead' AND (:agent IS NULL OR agent = :agent)
+ORDER BY id DESC LIMIT :limit;
+
+-- name: processing_messages
+SELECT * FROM message_rows
+WHERE id IN (SELECT ids.value FROM lanes, json_each(lanes.claim_ids) ids) ORDER BY id;
+
+-- name: depth_by_lane
+SELECT lane, pending, processing, completed, dead FROM lane_counters ORDER BY lane;
+
+-- name: depth_by_channel
+SELECT channel, pending, acked, failed FROM channel_counters ORDER BY channel;
+
+-- name: claimable_lanes
+-- Reads the counters, not the backlog.
+SELECT lane FROM lane_counters
+WHERE pending > 0 AND lane <> '' AND NOT EXISTS (
+  SELECT 1 FROM lanes l WHERE l.agent = lane AND (l.claim_id IS NOT NULL OR l.paused = 1 OR l.hold_until > :now))
+ORDER BY lane;
+
+-- name: next_due_at
+-- When something that waits for its time becomes due: a message in back-off, a delayed one, or a held lane.
+SELECT min(at) FROM (
+  SELECT (SELECT min(available_at) FROM messages INDEXED BY waiting_by_lane
+          WHERE agent = lane AND status = 'pending' AND available_at > 0 AND available_at > :now) AS at
+  FROM lane_counters WHERE pending > 0
+  UNION ALL
+  SELECT min(hold_until) FROM lanes WHERE hold_until > :now);

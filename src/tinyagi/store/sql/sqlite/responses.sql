@@ -1,0 +1,54 @@
+-- Responses, chat rooms and history: what people and agents read.
+
+-- name: insert_response
+INSERT INTO responses (id, message_id, channel, sender, sender_id, message, original_message, agent, files, metadata,
+  conversation_id, seq, created_at, last_event_id)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: next_notice
+-- Seq 0 is kept for the answer.
+SELECT ifnull(max(seq), 0) + 1 FROM responses WHERE message_id = ? AND agent IS ?;
+
+-- name: response_by_id
+SELECT * FROM response_rows WHERE id = ?;
+
+-- name: pending_responses
+-- FIFO per chat: a response that waits for its next try holds back what follows it in the same chat, and only that.
+SELECT * FROM response_rows r
+WHERE r.status = 'pending' AND r.channel = :channel AND r.available_at <= :now AND r.last_event_id IS NOT NULL
+  AND NOT EXISTS (
+    SELECT 1 FROM responses earlier INDEXED BY delivery_backing_off
+    WHERE earlier.status = 'pending' AND earlier.attempts > 0 AND earlier.channel = r.channel
+      AND earlier.sender_id IS r.sender_id AND (r.sender_id IS NOT NULL OR earlier.sender = r.sender)
+      AND earlier.id < r.id AND earlier.available_at > :now)
+ORDER BY r.id LIMIT :limit;
+
+-- name: recent_responses
+SELECT * FROM response_rows WHERE last_event_id IS NOT NULL ORDER BY id DESC LIMIT ?;
+
+-- name: ack_response
+UPDATE responses SET status = 'acked', acked_at = ?2, last_event_id = ?3 WHERE id = ?1 AND status = 'pending';
+
+-- name: fail_response
+UPDATE responses SET status = ?2, attempts = ?3, last_error = ?4, available_at = ?5, last_event_id = ?6
+WHERE id = ?1 AND status = 'pending';
+
+-- name: insert_chat_message
+INSERT INTO chat_messages (id, team_id, from_agent, message, created_at, last_event_id) VALUES (?, ?, ?, ?, ?, ?);
+
+-- name: insert_history
+INSERT INTO agent_messages (id, agent_id, role, channel, sender, message_id, content, created_at, last_event_id)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: history_page
+-- Newest first; the two bounds are the page's cursors.
+SELECT id, agent_id, role, channel, sender, message_id, content, created_at FROM agent_messages
+WHERE agent_id = :agent AND id < :before AND id > :since ORDER BY id DESC LIMIT :limit;
+
+-- name: history_of_all
+SELECT id, agent_id, role, channel, sender, message_id, content, created_at FROM agent_messages
+WHERE id < :before AND id > :since ORDER BY id DESC LIMIT :limit;
+
+-- name: room_page
+SELECT id, team_id, from_agent, message, created_at FROM chat_messages
+WHERE team_id = :team AND id < :before AND id > :since ORDER BY id DESC LIMIT :limit;

@@ -1,0 +1,78 @@
+-- Upkeep: rows that other tools wrote are adopted, rows that are old and archived go. Each statement is a short slice.
+
+-- name: any_unadopted
+SELECT EXISTS (SELECT 1 FROM messages WHERE thread IS NULL)
+    OR EXISTS (SELECT 1 FROM responses WHERE last_event_id IS NULL)
+    OR EXISTS (SELECT 1 FROM chat_messages WHERE last_event_id IS NULL)
+    OR EXISTS (SELECT 1 FROM agent_messages WHERE last_event_id IS NULL);
+
+-- name: unadopted_messages
+-- In the order of `Message`, with what another tool left out filled in as far as the row itself can tell.
+SELECT id, message_id, channel, sender, sender_id, message, agent, from_agent, files,
+       ifnull(conversation_id, message_id), created_at, team, parent_message_id, hop, team, thread, priority, status,
+       retry_count, last_error, available_at, claim_id, started_at, answered_by, created_at, updated_at, last_event_id
+FROM messages WHERE thread IS NULL ORDER BY id LIMIT ?;
+
+-- name: adopt_message
+UPDATE messages SET message = ?2, agent = ?3, team = ?4, conversation_id = ?5, thread = ?6, updated_at = ?7,
+  last_event_id = ?8
+WHERE id = ?1;
+
+-- name: count_conversation
+-- A row that arrives finished counts in the total only.
+INSERT INTO conversations (id, team, open, total, created_at) VALUES (?, ?, 0, 1, ?)
+ON CONFLICT (id) DO UPDATE SET total = total + 1;
+
+-- name: unadopted_responses
+SELECT * FROM response_rows WHERE last_event_id IS NULL ORDER BY id LIMIT ?;
+
+-- name: adopt_response
+UPDATE responses SET last_event_id = ?2 WHERE id = ?1;
+
+-- name: unadopted_chat_messages
+SELECT id, team_id, from_agent, message, created_at FROM chat_messages WHERE last_event_id IS NULL ORDER BY id LIMIT ?;
+
+-- name: adopt_chat_message
+UPDATE chat_messages SET last_event_id = ?2 WHERE id = ?1;
+
+-- name: unadopted_agent_messages
+SELECT id, agent_id, role, channel, sender, message_id, content, created_at
+FROM agent_messages WHERE last_event_id IS NULL ORDER BY id LIMIT ?;
+
+-- name: adopt_agent_message
+UPDATE agent_messages SET last_event_id = ?2 WHERE id = ?1;
+
+-- name: archive_floor
+-- Without a durable reader nothing waits for an archive.
+SELECT ifnull(min(position), 9223372036854775807) FROM cursors;
+
+-- name: prune_messages
+-- The oldest slice by age, and of it what every reader has seen: the search never goes beyond the slice.
+DELETE FROM messages WHERE id IN (
+  SELECT id FROM (
+    SELECT id, last_event_id FROM messages INDEXED BY completed_by_age
+    WHERE status = 'completed' AND updated_at < :before ORDER BY updated_at LIMIT :limit)
+  WHERE last_event_id <= :floor)
+RETURNING conversation_id;
+
+-- name: prune_conversation
+DELETE FROM conversations WHERE id = ?1 AND open = 0
+  AND NOT EXISTS (SELECT 1 FROM messages WHERE conversation_id = ?1);
+
+-- name: prune_responses
+DELETE FROM responses WHERE id IN (
+  SELECT id FROM (
+    SELECT id, last_event_id FROM responses INDEXED BY acked_by_age
+    WHERE status = 'acked' AND acked_at < :before ORDER BY acked_at LIMIT :limit)
+  WHERE last_event_id <= :floor);
+
+-- name: prune_events
+DELETE FROM events WHERE id IN (
+  SELECT id FROM (SELECT id, created_at FROM events WHERE id <= :floor ORDER BY id LIMIT :limit)
+  WHERE created_at < :before);
+
+-- name: unfetched_responses
+-- The oldest slice of a channel that no deliverer ever tried.
+SELECT * FROM (
+  SELECT * FROM response_rows WHERE status = 'pending' AND channel = :channel ORDER BY id LIMIT :limit)
+WHERE attempts = 0 AND created_at < :before AND last_event_id IS NOT NULL;

@@ -1,0 +1,145 @@
+"""Enqueue: the message, its place in a conversation, its line in the agent's history, and its events."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import apsw
+
+from tinyagi.domain.errors import DuplicateMessage
+from tinyagi.domain.events import MessageReceived
+from tinyagi.domain.ids import ConversationId, MessageId, TeamId
+from tinyagi.domain.messages import Message, NewMessage, Status, thread_of
+from tinyagi.domain.responses import Role
+from tinyagi.store.sqlite.transaction import Transaction, encode_json
+
+
+class EnqueueRequest(NamedTuple):
+    messages: tuple[NewMessage, ...]
+    are_parts: bool = False
+    """The messages are parts of one: the first is the conversation's root, the others are named after it."""
+
+
+def enqueue(tx: Transaction, requests: Sequence[EnqueueRequest]) -> list[tuple[Message, ...]]:
+    inflow = Inflow(tx)
+    stored = [
+        inflow.add_parts(request.messages) if request.are_parts else tuple(inflow.add(new) for new in request.messages)
+        for request in requests
+    ]
+    try:
+        inflow.write()
+    except apsw.ConstraintError:
+        _refuse_duplicates(tx, requests)
+        raise
+    return stored
+
+
+def _refuse_duplicates(tx: Transaction, requests: Sequence[EnqueueRequest]) -> None:
+    """Tell a repeated id of a client from a clash of ids that we made: the first is an answer, the second a retry."""
+    for request in requests:
+        for new in request.messages:
+            if new.message_id and tx.connection.execute(tx.sql["message_exists"], (new.message_id,)).fetchone():
+                raise DuplicateMessage(new.message_id)
+
+
+class Inflow:
+    """Collects messages that enter the queue in one transaction, and writes each table once."""
+
+    def __init__(self, tx: Transaction) -> None:
+        self._tx = tx
+        self._messages: list[tuple[object, ...]] = []
+        self._history: list[tuple[object, ...]] = []
+        self._conversations: list[tuple[object, ...]] = []
+        self._started: dict[str, tuple[int, TeamId | None]] = {}
+
+    def add_parts(self, parts: Sequence[NewMessage]) -> tuple[Message, ...]:
+        root = self.add(parts[0])
+        rest = (self.add(part, f"{root.message_id}.{n}", root) for n, part in enumerate(parts[1:], start=2))
+        return (root, *rest)
+
+    def add(self, new: NewMessage, message_id: str = "", root: Message | None = None) -> Message:
+        """Give the message its ids, its thread and its events; an empty id is made from the message or its channel."""
+        tx = self._tx
+        message_id = message_id or new.message_id or tx.new_id(new.channel)
+        if root is not None:
+            conversation_id, started_at, team = (
+                root.conversation_id,
+                root.conversation_started_at,
+                root.conversation_team,
+            )
+        elif new.conversation_id is None:
+            conversation_id, started_at, team = ConversationId(message_id), tx.now, new.team
+        else:
+            conversation_id = new.conversation_id
+            started_at, team = self._conversation(conversation_id, new.team)
+        event_id = tx.next_event_id()
+        message = Message(
+            tx.next_id("messages"),
+            MessageId(message_id),
+            new.channel,
+            new.sender,
+            new.sender_id,
+            new.message,
+            new.agent,
+            new.from_agent,
+            encode_json(new.files) if new.files else None,
+            conversation_id,
+            started_at,
+            team,
+            new.parent_message_id,
+            new.hop,
+            new.team,
+            thread_of(new, conversation_id),
+            new.priority,
+            Status.PENDING,
+            0,
+            None,
+            new.available_at,
+            None,
+            None,
+            None,
+            tx.now,
+            tx.now,
+            event_id,
+        )
+        # A plain tuple of plain values: SQLite's module takes the slow road for subclasses of either.
+        self._messages.append((*message[:10], *message[12:17], new.available_at, tx.now, event_id))
+        self._conversations.append((conversation_id, team, started_at))
+        history_id = self.add_history(message, Role.USER, new.message, event_id)
+        tx.record(MessageReceived(message._asdict(), history_id), message)
+        for fact in new.facts:
+            tx.record(fact, message)
+        return message
+
+    def add_history(self, message: Message, role: Role, content: str, event_id: int) -> int:
+        """A line in the history of the message's agent."""
+        tx = self._tx
+        history_id = tx.next_id("agent_messages")
+        sender = message.sender if role is Role.USER else message.agent
+        self._history.append(
+            (
+                history_id,
+                message.agent,
+                role.value,
+                message.channel,
+                sender,
+                message.message_id,
+                content,
+                tx.now,
+                event_id,
+            )
+        )
+        return history_id
+
+    def write(self) -> None:
+        connection, sql = self._tx.connection, self._tx.sql
+        connection.executemany(sql["insert_message"], self._messages)
+        connection.executemany(sql["join_conversation"], self._conversations)
+        connection.executemany(sql["insert_history"], self._history)
+
+    def _conversation(self, conversation_id: str, team: TeamId | None) -> tuple[int, TeamId | None]:
+        """When the conversation started and whose it is; one that nobody knows starts now."""
+        known = self._started.get(conversation_id)
+        if known is None:
+            row = self._tx.connection.execute(self._tx.sql["conversation"], (conversation_id,)).fetchone()
+            known = self._started[conversation_id] = row or (self._tx.now, team)
+        return known

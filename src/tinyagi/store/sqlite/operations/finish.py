@@ -1,0 +1,241 @@
+"""How a run ends: complete, fail, stop, release, recover. Each is one transaction and conditional on the claim."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import assert_never
+
+from tinyagi.domain.events import (
+    Event,
+    LaneHeld,
+    MessageDead,
+    MessageFailed,
+    MessageRecovered,
+    MessageReleased,
+    MessageStopped,
+    ResponseReady,
+    TeamChainEnd,
+)
+from tinyagi.domain.ids import AgentId, ClaimId
+from tinyagi.domain.messages import Claim, Message, Status
+from tinyagi.domain.responses import Response, ResponseStatus, dead_notice
+from tinyagi.domain.retry import Dead, Failure, FailureKind, Retry, RetryPolicy, Wait
+from tinyagi.store.sqlite.operations.claim import change_lanes
+from tinyagi.store.sqlite.transaction import Transaction, encode_json
+
+
+@dataclass(frozen=True, slots=True)
+class FailRequest:
+    claim: Claim
+    failure: Failure
+    policy: RetryPolicy
+
+
+@dataclass(frozen=True, slots=True)
+class EndRequest:
+    """Stop or release a claim, for a reason that people read."""
+
+    claim: Claim
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class RecoverRequest:
+    agent: AgentId
+    claim_id: ClaimId
+    policy: RetryPolicy
+
+
+def fail(tx: Transaction, requests: Sequence[FailRequest]) -> list[None]:
+    change_lanes(tx, "free_lane", [(request.claim.agent, request.claim.id) for request in requests])
+    for request in requests:
+        returns = _Returns(tx, request.claim.id)
+        for message in request.claim.messages:
+            _return_failed(returns, message, request)
+        returns.write()
+        if request.failure.kind is FailureKind.UNAVAILABLE:
+            _hold_after(tx, request)
+    return [None] * len(requests)
+
+
+def stop(tx: Transaction, requests: Sequence[EndRequest]) -> list[None]:
+    """A person ended the run: its messages are dead and tell the person so."""
+    return _end(
+        tx,
+        requests,
+        lambda returns, message, reason: returns.add_dead(
+            message,
+            message.retry_count,
+            MessageStopped(message.id, returns.claim_id, message.attempt, reason),
+            reason,
+        ),
+    )
+
+
+def release(tx: Transaction, requests: Sequence[EndRequest]) -> list[None]:
+    """The run was given up without a verdict: its messages are as they were before."""
+    return _end(
+        tx,
+        requests,
+        lambda returns, message, reason: returns.add_pending(
+            message,
+            message.retry_count,
+            message.last_error,
+            message.available_at,
+            MessageReleased(message.id, returns.claim_id, message.attempt, reason),
+        ),
+    )
+
+
+def release_orphans(tx: Transaction, claims: Sequence[Claim | None]) -> list[None]:
+    """Give back claims whose callers have gone before they learned of them."""
+    release(tx, [EndRequest(claim, "the caller has gone") for claim in claims if claim is not None])
+    return [None] * len(claims)
+
+
+def recover(tx: Transaction, requests: Sequence[RecoverRequest]) -> list[int]:
+    """Take back claims whose process is gone; returns how many messages each held. One that has ended counts 0."""
+    return [_recover_one(tx, request) for request in requests]
+
+
+def _recover_one(tx: Transaction, request: RecoverRequest) -> int:
+    rows = tx.connection.execute(tx.sql["messages_of_lane"], (request.agent,)).fetchall()
+    if not tx.change("free_lane", (request.agent, request.claim_id)):
+        return 0
+    failure = Failure(FailureKind.CRASH, "the process that ran it is gone")
+    returns = _Returns(tx, request.claim_id)
+    for message in map(Message._make, rows):
+        if isinstance(request.policy.verdict(failure, message, tx.now, 0.0), Dead):
+            reason = f"{failure.reason}, {message.attempt} times in a row or after other failures"
+            dead = MessageDead(message.id, request.claim_id, message.attempt, failure.kind, reason)
+            returns.add_dead(message, message.attempt, dead, reason)
+        else:
+            recovered = MessageRecovered(message.id, request.claim_id, message.attempt, failure.reason)
+            returns.add_pending(message, message.attempt, failure.reason, 0, recovered)
+    returns.write()
+    return len(rows)
+
+
+def _return_failed(returns: "_Returns", message: Message, request: FailRequest) -> None:
+    failure, tx = request.failure, returns.tx
+    verdict = request.policy.verdict(failure, message, tx.now, tx.dice.random())
+    error: str | None = failure.reason
+    match verdict:
+        case Dead():
+            dead = MessageDead(message.id, request.claim.id, message.attempt, failure.kind, failure.reason)
+            returns.add_dead(message, message.attempt, dead, failure.reason)
+            return
+        case Retry(at=at):
+            count, used = message.attempt, True
+        case Wait():
+            # Not the message's fault: its own record and due time stay as they are.
+            count, error, at, used = message.retry_count, message.last_error, message.available_at, False
+        case _:
+            assert_never(verdict)
+    event = MessageFailed(message.id, request.claim.id, message.attempt, used, failure.kind, failure.reason, at)
+    returns.add_pending(message, count, error, at, event)
+
+
+def _hold_after(tx: Transaction, request: FailRequest) -> None:
+    claim = request.claim
+    until = request.policy.hold_until(request.failure, claim.holds, tx.now, tx.dice.random())
+    hold(tx, claim.agent, until, request.failure.reason, claim.holds + 1)
+
+
+def hold(tx: Transaction, agent: AgentId, until: int, reason: str, holds: int) -> None:
+    tx.connection.execute(tx.sql["hold_lane"], (agent, until, reason, holds))
+    tx.record_alone(LaneHeld(until, reason, holds), agent)
+
+
+def _end(
+    tx: Transaction,
+    requests: Sequence[EndRequest],
+    add: "Callable[[_Returns, Message, str], None]",
+) -> list[None]:
+    change_lanes(tx, "free_lane", [(request.claim.agent, request.claim.id) for request in requests])
+    for request in requests:
+        returns = _Returns(tx, request.claim.id)
+        for message in request.claim.messages:
+            add(returns, message, request.reason)
+        returns.write()
+    return [None] * len(requests)
+
+
+class _Returns:
+    """Messages of one claim on their way back to pending or on to dead."""
+
+    def __init__(self, tx: Transaction, claim_id: ClaimId) -> None:
+        self.tx = tx
+        self.claim_id = claim_id
+        self._rows: list[tuple[object, ...]] = []
+        self._dead: list[Message] = []
+        self._notices: list[tuple[object, ...]] = []
+
+    def add_pending(self, message: Message, retry_count: int, error: str | None, at: int, event: Event) -> None:
+        self._add(message, Status.PENDING, retry_count, error, at, event)
+
+    def add_dead(self, message: Message, retry_count: int, event: Event, reason: str) -> None:
+        self._add(message, Status.DEAD, retry_count, reason, message.available_at, event)
+        self._dead.append(message)
+        if not message.is_room_post:
+            self._notices.append(row_of(notice(self.tx, message, dead_notice(message.agent, reason))))
+
+    def write(self) -> None:
+        self.tx.connection.executemany(self.tx.sql["return_message"], self._rows)
+        self.tx.connection.executemany(self.tx.sql["insert_response"], self._notices)
+        close_conversations(self.tx, self._dead)
+
+    def _add(
+        self, message: Message, status: Status, retry_count: int, error: str | None, at: int, event: Event
+    ) -> None:
+        event_id = self.tx.record(event, message)
+        self._rows.append((message.id, self.claim_id, status.value, retry_count, error, at, self.tx.now, event_id))
+
+
+def notice(tx: Transaction, message: Message, text: str) -> Response:
+    """A message to the person about their message, beside its answer; recorded here, written by the caller."""
+    seq = tx.connection.execute(tx.sql["next_notice"], (message.message_id, message.agent)).get
+    return respond(tx, message, text, (), {}, seq)
+
+
+def respond(
+    tx: Transaction, message: Message, text: str, files: Sequence[str], metadata: Mapping[str, str], seq: int = 0
+) -> Response:
+    response = Response(
+        id=tx.next_id("responses"),
+        message_id=message.message_id,
+        channel=message.channel,
+        sender=message.sender,
+        sender_id=message.sender_id,
+        message=text,
+        original_message=message.message,
+        agent=message.agent,
+        files=encode_json(files) if files else None,
+        metadata=encode_json(metadata) if metadata else None,
+        status=ResponseStatus.PENDING,
+        conversation_id=message.conversation_id,
+        seq=seq,
+        attempts=0,
+        last_error=None,
+        available_at=0,
+        created_at=tx.now,
+        acked_at=None,
+        last_event_id=tx.next_event_id(),
+    )
+    tx.record(ResponseReady(response._asdict()), message)
+    return response
+
+
+def row_of(response: Response) -> tuple[object, ...]:
+    """What `insert_response` takes."""
+    return (*response[:10], response.conversation_id, response.seq, response.created_at, response.last_event_id)
+
+
+def close_conversations(tx: Transaction, messages: Iterable[Message]) -> None:
+    """Count messages out of their conversations; a team's conversation that has nothing open any more has ended."""
+    closed = list(messages)
+    tx.connection.executemany(tx.sql["leave_conversation"], [(message.conversation_id,) for message in closed])
+    of_teams = {message.conversation_id: message for message in closed if message.conversation_team is not None}
+    for conversation_id, message in of_teams.items():
+        ended = tx.connection.execute(tx.sql["ended_conversation"], (conversation_id,)).fetchone()
+        if ended is not None and message.conversation_team is not None:
+            tx.record(TeamChainEnd(message.conversation_team, ended[0]), message)

@@ -1,0 +1,170 @@
+"""The queue on SQLite: each call is one operation for the writer or one short read."""
+
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+
+from tinyagi.domain.batching import Batching
+from tinyagi.domain.errors import InvalidInput
+from tinyagi.domain.ids import AgentId, ClaimId
+from tinyagi.domain.messages import Claim, Message, NewMessage, Outcome, Status
+from tinyagi.domain.retry import Failure, RetryPolicy
+from tinyagi.store.base import LaneDepth, PruneReport, QueueDepth, Retention
+from tinyagi.store.owner import Owner
+from tinyagi.store.sqlite.operations.adopt import RouteText, adopt
+from tinyagi.store.sqlite.operations.claim import ClaimRequest, RenewRequest, claim, renew
+from tinyagi.store.sqlite.operations.complete import CompleteRequest, complete
+from tinyagi.store.sqlite.operations.enqueue import EnqueueRequest, enqueue
+from tinyagi.store.sqlite.operations.finish import (
+    EndRequest,
+    FailRequest,
+    RecoverRequest,
+    fail,
+    recover,
+    release,
+    release_orphans,
+    stop,
+)
+from tinyagi.store.sqlite.operations.letters import DeleteRequest, RetryRequest, delete_dead, retry_dead
+from tinyagi.store.sqlite.operations.prune import Pruned, PruneRequest, prune
+from tinyagi.store.sqlite.readers import Readers
+from tinyagi.store.sqlite.writer import Writer
+
+LEASE = timedelta(seconds=60)
+
+
+class SqliteQueue:
+    def __init__(
+        self,
+        writer: Writer,
+        readers: Readers,
+        policy: RetryPolicy,
+        route: RouteText,
+        clock: Callable[[], int],
+        is_alive: Callable[[Owner], bool | None],
+    ) -> None:
+        self._writer = writer
+        self._readers = readers
+        self._policy = policy
+        self._route = route
+        self._clock = clock
+        self._is_alive = is_alive
+
+    async def enqueue(self, message: NewMessage) -> Message:
+        message.check()
+        return (await self._writer.write(enqueue, EnqueueRequest((message,))))[0]
+
+    async def enqueue_many(self, messages: Sequence[NewMessage]) -> tuple[Message, ...]:
+        for message in messages:
+            message.check()
+        return await self._writer.write(enqueue, EnqueueRequest(tuple(messages)))
+
+    async def enqueue_parts(self, parts: Sequence[NewMessage]) -> tuple[Message, ...]:
+        if not parts:
+            raise InvalidInput("A message has at least one part.")
+        for part in parts:
+            part.check()
+        return await self._writer.write(enqueue, EnqueueRequest(tuple(parts), are_parts=True))
+
+    async def claim(
+        self, agent: AgentId, *, batching: Batching = Batching.THREAD, lease: timedelta = LEASE
+    ) -> Claim | None:
+        return await self._writer.write(claim, ClaimRequest(agent, batching, _millis(lease)), undo=release_orphans)
+
+    async def renew(self, claim: Claim, *, lease: timedelta = LEASE) -> int:
+        return await self._writer.write(renew, RenewRequest(claim, _millis(lease)))
+
+    async def complete(self, claim: Claim, outcome: Outcome) -> tuple[Message, ...]:
+        return await self._writer.write(complete, CompleteRequest(claim, outcome))
+
+    async def fail(self, claim: Claim, failure: Failure, *, policy: RetryPolicy | None = None) -> None:
+        await self._writer.write(fail, FailRequest(claim, failure, policy or self._policy))
+
+    async def stop(self, claim: Claim, *, by: str) -> None:
+        await self._writer.write(stop, EndRequest(claim, f"stopped by {by}"))
+
+    async def release(self, claim: Claim, *, reason: str) -> None:
+        await self._writer.write(release, EndRequest(claim, reason))
+
+    async def recover(self) -> int:
+        recovered = 0
+        for agent, claim_id, owner, lease_until in await self._readers.rows("claimed_lanes"):
+            if self._is_lost(Owner.parse(owner), lease_until):
+                request = RecoverRequest(AgentId(agent), ClaimId(claim_id), self._policy)
+                recovered += await self._writer.write(recover, request)
+        return recovered
+
+    def _is_lost(self, owner: Owner, lease_until: int) -> bool:
+        """A live process of this host keeps its claim even past its lease: it may have slept with the machine."""
+        alive = self._is_alive(owner)
+        return not alive if alive is not None else lease_until < self._clock()
+
+    async def retry_dead(self, message: int, *, text: str | None = None) -> Message:
+        return await self._writer.write(retry_dead, RetryRequest(message, text))
+
+    async def delete_dead(self, message: int, *, reason: str) -> None:
+        await self._writer.write(delete_dead, DeleteRequest(message, reason))
+
+    async def adopt(self) -> int:
+        total = 0
+        while adopted := await self._writer.write(adopt, self._route):
+            total += adopted
+        return total
+
+    async def prune(self, retention: Retention) -> PruneReport:
+        request = PruneRequest(
+            _millis(retention.completed),
+            _millis(retention.acked),
+            _millis(retention.events),
+            _millis(retention.unfetched),
+        )
+        total = pruned = await self._writer.write(prune, request)
+        while pruned.is_full:
+            pruned = await self._writer.write(prune, request)
+            total += pruned
+        return _report(total)
+
+    async def claimable_lanes(self) -> tuple[AgentId, ...]:
+        rows = await self._readers.rows("claimable_lanes", {"now": self._clock()})
+        return tuple(AgentId(lane) for (lane,) in rows)
+
+    async def next_due_at(self) -> int | None:
+        row = await self._readers.row("next_due_at", {"now": self._clock()})
+        at: int | None = row[0]
+        return at
+
+    async def depth(self) -> QueueDepth:
+        lanes = [LaneDepth(*row) for row in await self._readers.rows("depth_by_lane")]
+        channels = await self._readers.rows("depth_by_channel")
+        conversations = await self._readers.row("count_open_conversations")
+        return QueueDepth(
+            pending=sum(lane.pending for lane in lanes),
+            processing=sum(lane.processing for lane in lanes),
+            completed=sum(lane.completed for lane in lanes),
+            dead=sum(lane.dead for lane in lanes),
+            outgoing=sum(pending for _, pending, _, _ in channels),
+            open_conversations=conversations[0],
+            lanes=tuple(lanes),
+        )
+
+    async def message(self, message: int) -> Message | None:
+        row = await self._readers.row("message_by_id", (message,))
+        return None if row is None else _message(row)
+
+    async def processing(self) -> tuple[Message, ...]:
+        return tuple(map(_message, await self._readers.rows("processing_messages")))
+
+    async def dead(self, *, agent: AgentId | None = None, limit: int = 100) -> tuple[Message, ...]:
+        return tuple(map(_message, await self._readers.rows("dead_messages", {"agent": agent, "limit": limit})))
+
+
+def _message(row: tuple[object, ...]) -> Message:
+    message = Message._make(row)
+    return message._replace(status=Status(message.status))
+
+
+def _report(pruned: Pruned) -> PruneReport:
+    return PruneReport(pruned.messages, pruned.responses, pruned.events, pruned.unfetched)
+
+
+def _millis(duration: timedelta) -> int:
+    return duration // timedelta(milliseconds=1)

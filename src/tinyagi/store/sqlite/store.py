@@ -1,0 +1,147 @@
+"""Opens a SQLite store: checks and migrates the file, starts its threads and hands out the ports."""
+
+import asyncio
+import random
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Final, Self
+
+import apsw
+
+from tinyagi.domain.ids import AgentId, IdSource
+from tinyagi.domain.retry import RetryPolicy
+from tinyagi.domain.routing import Route
+from tinyagi.store.changes import Changes
+from tinyagi.store.clock import SteadyClock, wall_clock
+from tinyagi.store.owner import Owner, is_alive, this_process
+from tinyagi.store.sqlite.checkpoint import Checkpointer
+from tinyagi.store.sqlite.connection import Connect, check, connect, create_private, translate
+from tinyagi.store.sqlite.migrations import migrate
+from tinyagi.store.sqlite.operations.adopt import RouteText
+from tinyagi.store.sqlite.ports import SqliteEventLog, SqliteHistory, SqliteLanes, SqliteResponses
+from tinyagi.store.sqlite.queue import SqliteQueue
+from tinyagi.store.sqlite.readers import Readers
+from tinyagi.store.sqlite.transaction import Context
+from tinyagi.store.sqlite.watcher import Watcher
+from tinyagi.store.sqlite.writer import Writer
+from tinyagi.store.statements import load_statements
+
+DEFAULT_AGENT: Final = AgentId("tinyagi")
+BUSY_TIMEOUT: Final = timedelta(seconds=5)
+
+
+def route_to_default(text: str) -> Route:
+    """Where foreign rows go when nobody says better."""
+    return Route(agent=DEFAULT_AGENT, team=None, text=text)
+
+
+class SqliteStore:
+    """One open database file. Lives in the event loop it was opened in."""
+
+    def __init__(
+        self,
+        queue: SqliteQueue,
+        lanes: SqliteLanes,
+        responses: SqliteResponses,
+        history: SqliteHistory,
+        events: SqliteEventLog,
+        changes: Changes,
+        writer: Writer,
+        readers: Readers,
+        checkpointer: Checkpointer,
+    ) -> None:
+        self.queue = queue
+        self.lanes = lanes
+        self.responses = responses
+        self.history = history
+        self.events = events
+        self.changes = changes
+        self._writer = writer
+        self._readers = readers
+        self._checkpointer = checkpointer
+        self._watcher: Watcher | None = None
+        self._adoption: asyncio.Task[int] | None = None
+
+    @classmethod
+    async def open(
+        cls,
+        path: Path,
+        *,
+        policy: RetryPolicy | None = None,
+        route: RouteText = route_to_default,
+        wall: Callable[[], int] = wall_clock,
+        dice: random.Random | None = None,
+        owner: Owner | None = None,
+        alive: Callable[[Owner], bool | None] = is_alive,
+        busy_timeout: timedelta = BUSY_TIMEOUT,
+        connect: Connect = connect,
+    ) -> Self:
+        """Open or create the database; refuse a damaged, newer or read-only one with a clear error."""
+        backups = path.parent / "backups"
+        sql = load_statements("sqlite")
+        clock = SteadyClock(wall)
+
+        def open_one() -> apsw.Connection:
+            return connect(path, busy_timeout)
+
+        def prepare() -> apsw.Connection:
+            try:
+                create_private(path)
+                first = open_one()
+                check(first, path, backups)
+                migrate(first, sql, path, backups, clock())
+            except apsw.Error as error:
+                raise translate(error, path, backups) from error
+            return first
+
+        connection = await asyncio.to_thread(prepare)
+        changes = Changes()
+        dice = dice or random.Random()
+        context = Context(sql, IdSource(dice.randrange(2**32)), dice, owner or this_process())
+        checkpointer = Checkpointer(open_one(), connection)
+        writer = Writer(connection, context, clock, path, backups, changes.notify, checkpointer.between_groups)
+        readers = Readers(open_one, sql, path, backups)
+        policy = policy or RetryPolicy()
+        store = cls(
+            queue=SqliteQueue(writer, readers, policy, route, clock, alive),
+            lanes=SqliteLanes(writer, readers),
+            responses=SqliteResponses(writer, readers, policy, clock),
+            history=SqliteHistory(readers),
+            events=SqliteEventLog(writer, readers),
+            changes=changes,
+            writer=writer,
+            readers=readers,
+            checkpointer=checkpointer,
+        )
+        await store.queue.adopt()
+        loop = asyncio.get_running_loop()
+        store._watcher = Watcher(open_one(), sql["any_unadopted"], lambda foreign: _call(loop, store._notice, foreign))
+        return store
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Write what is waiting, end the threads and leave an empty write-ahead log."""
+        if self._watcher is not None:
+            await asyncio.to_thread(self._watcher.close)
+        if self._adoption is not None:
+            await asyncio.wait([self._adoption])
+        await self._writer.close()
+        await self._readers.close()
+        await asyncio.to_thread(self._checkpointer.close)
+
+    def _notice(self, foreign: bool) -> None:
+        """Somebody committed; rows that nobody has adopted yet are taken in before others look at them."""
+        if foreign and (self._adoption is None or self._adoption.done()):
+            self._adoption = asyncio.create_task(self.queue.adopt())
+        self.changes.notify()
+
+
+def _call(loop: asyncio.AbstractEventLoop, function: Callable[[bool], None], argument: bool) -> None:
+    if not loop.is_closed():
+        loop.call_soon_threadsafe(function, argument)

@@ -1,0 +1,101 @@
+"""One write transaction: hands out row ids, collects the events of the group and writes them at its end."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+import apsw
+import msgspec
+
+from tinyagi.domain.events import Event
+from tinyagi.domain.ids import AgentId, IdSource
+from tinyagi.domain.messages import Message
+from tinyagi.store.owner import Owner
+
+_encode = msgspec.json.Encoder().encode
+
+
+def encode_json(value: object) -> str:
+    return _encode(value).decode()
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What every operation of a store may use."""
+
+    sql: Mapping[str, str]
+    ids: IdSource
+    dice: Random
+    owner: Owner
+
+
+class Transaction:
+    """The view that operations have of the group they are written in.
+
+    Row ids are handed out here instead of by SQLite, so that a row can name its event and an event its row before
+    either is written: the write lock is held, and AUTOINCREMENT's own table says where to go on.
+    """
+
+    def __init__(self, connection: apsw.Connection, context: Context, now: int) -> None:
+        self.connection = connection
+        self.sql = context.sql
+        self.dice = context.dice
+        self.owner = context.owner
+        self.now = now
+        self._ids = context.ids
+        sequences: list[Any] = connection.execute(context.sql["read_sequences"]).fetchall()
+        self._sequences: dict[str, int] = dict(sequences)
+        self._events: list[tuple[object, ...]] = []
+
+    def next_id(self, table: str) -> int:
+        """The id of the next row of this table."""
+        self._sequences[table] = number = self._sequences.get(table, 0) + 1
+        return number
+
+    def new_id(self, prefix: str) -> str:
+        return self._ids.new(prefix, self.now)
+
+    def record(self, event: Event, message: Message) -> int:
+        """Append a fact about a message to the log and return its id."""
+        return self._append(
+            event, message.message_id, message.conversation_id, message.conversation_started_at, message.agent
+        )
+
+    def record_alone(self, event: Event, agent: AgentId | None = None, message_id: str | None = None) -> int:
+        """Append a fact that belongs to no conversation."""
+        return self._append(event, message_id, None, None, agent)
+
+    def next_event_id(self) -> int:
+        """The id that the next recorded fact will get."""
+        return self._sequences.get("events", 0) + 1
+
+    def change(self, name: str, row: tuple[Any, ...]) -> bool:
+        """Run a conditional statement; True when it changed a row."""
+        return self.count(name, row) > 0
+
+    def count(self, name: str, parameters: tuple[Any, ...] | Mapping[str, Any]) -> int:
+        """Run a statement and return the number of rows it changed."""
+        self.connection.execute(self.sql[name], parameters)
+        return self.connection.changes()
+
+    def flush(self) -> None:
+        """Write the collected events; an operation that reads them calls it, the writer calls it at the end."""
+        if self._events:
+            self.connection.executemany(self.sql["insert_event"], self._events)
+            self._events.clear()
+
+    def _append(
+        self,
+        event: Event,
+        message_id: str | None,
+        conversation_id: str | None,
+        started_at: int | None,
+        agent: str | None,
+    ) -> int:
+        number = self.next_id("events")
+        payload = _encode(event).decode()
+        self._events.append(
+            (number, event.type, event.version, message_id, conversation_id, started_at, agent, payload, self.now)
+        )
+        return number

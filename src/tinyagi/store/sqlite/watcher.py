@@ -1,0 +1,42 @@
+"""Notices what other processes write: a thread that asks SQLite every few milliseconds whether the file has changed."""
+
+import threading
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Final
+
+import apsw
+
+POLL: Final = timedelta(milliseconds=25)
+
+
+class Watcher:
+    """Calls `changed` from its thread after every commit of another connection, with what `probe` answers."""
+
+    def __init__(self, connection: apsw.Connection, probe: str, changed: Callable[[bool], None]) -> None:
+        self._connection = connection
+        self._probe = probe
+        self._changed = changed
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="tinyagi-watcher", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        # The first look counts as a change: rows may have been waiting since before we came.
+        seen = -1
+        while True:
+            try:
+                version = self._connection.pragma("data_version")
+                if version != seen:
+                    seen = version
+                    self._changed(bool(self._connection.execute(self._probe).get))
+            except apsw.Error:
+                # Locked or out of reach for a moment: the next look tells. The writer reports what lasts.
+                seen = -1
+            if self._stop.wait(POLL.total_seconds()):
+                break
+        self._connection.close()
