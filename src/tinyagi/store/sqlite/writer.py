@@ -86,12 +86,14 @@ class Writer:
             raise
 
     async def close(self) -> None:
-        """Write what is waiting, then end the thread."""
+        """Write what is waiting, then end the thread and let go of the connection."""
         if not self._closed:
             self._closed = True
             self._send()
             self._inbox.put(None)
         await asyncio.to_thread(self._thread.join)
+        # Results were handed over meanwhile; what nobody was there to take is taken back now.
+        await asyncio.to_thread(self._finish)
 
     def _send(self) -> None:
         if self._outbox:
@@ -107,15 +109,17 @@ class Writer:
                     break
                 group += more
             self._write_group(group)
+
+    def _finish(self) -> None:
+        while not self._inbox.empty():
+            self._write_group(self._inbox.get_nowait() or [])
         self._connection.close()
 
     def _write_group(self, group: list[_Submission]) -> None:
+        """Write the group and hand over what became of it; whatever happens, every caller gets an answer."""
         try:
             results = self._write_together(group)
-        except OutcomeUnknown as error:
-            self._rollback()
-            results = [(submission, error) for submission in group]
-        except FATAL as error:
+        except (OutcomeUnknown, *FATAL) as error:
             results = self._fail_all(group, error)
         except Exception:
             results = self._replay(group)
@@ -127,10 +131,7 @@ class Writer:
         self._rollback()
         try:
             return self._write_one_by_one(group)
-        except OutcomeUnknown as error:
-            self._rollback()
-            return [(submission, error) for submission in group]
-        except FATAL as error:
+        except (OutcomeUnknown, apsw.Error) as error:
             return self._fail_all(group, error)
 
     def _write_together(self, group: list[_Submission]) -> _Results:
@@ -187,10 +188,9 @@ class Writer:
         except apsw.Error as error:
             raise commit_failed(error, self._path) from error
 
-    def _fail_all(self, group: list[_Submission], error: apsw.Error) -> _Results:
+    def _fail_all(self, group: list[_Submission], error: OutcomeUnknown | apsw.Error) -> _Results:
         self._rollback()
-        reason = translate(error, self._path, self._backups)
-        reason.__cause__ = error
+        reason = error if isinstance(error, OutcomeUnknown) else translate(error, self._path, self._backups)
         return [(submission, reason) for submission in group]
 
     def _rollback(self) -> None:

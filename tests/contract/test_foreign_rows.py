@@ -1,0 +1,151 @@
+"""Rows that other programs insert, with nothing but the columns the original knows."""
+
+import asyncio
+from pathlib import Path
+
+import apsw
+import pytest
+
+from tests.contract.conftest import CODER, DEV, TESTER, WRITER
+from tests.contract.test_claim import run_all, take
+from tests.support.clock import START
+from tests.support.log import read_all, types_of
+from tinyagi.domain.messages import Status
+from tinyagi.domain.responses import Role
+from tinyagi.store.base import Store
+
+INSERT = (
+    "INSERT INTO messages (message_id, channel, sender, message, agent, status, created_at, updated_at) "
+    "VALUES (?, 'telegram', 'Ada', ?, ?, ?, ?, ?)"
+)
+
+
+def insert(database: Path, name: str, text: str, agent: str | None = None, status: str = "pending") -> None:
+    connection = apsw.Connection(str(database))
+    connection.execute(INSERT, (name, text, agent, status, START, START))
+    connection.close()
+
+
+async def until(store: Store, count: int) -> None:
+    """Wait for adoption, which the store starts by itself."""
+    while True:
+        seen = store.changes.version
+        if len(await store.events.read_after(0)) >= count:
+            return
+        await asyncio.wait_for(store.changes.beyond(seen), 10)
+
+
+async def test_a_foreign_row_is_routed_and_given_a_conversation_and_events(store: Store, database: Path) -> None:
+    insert(database, "tg_1", "@coder fix it")
+
+    await until(store, 1)
+
+    claim = await take(store, CODER)
+    message = claim.primary
+    assert (message.message_id, message.message, message.thread) == ("tg_1", "fix it", "telegram:Ada")
+    assert message.conversation_id == "tg_1"
+    assert (await types_of(store.events))[0] == "message_received"
+    (entry,) = await store.history.of_agent(CODER)
+    assert (entry.role, entry.content) == (Role.USER, "fix it")
+
+
+@pytest.mark.parametrize(
+    ("agent", "text", "lane"),
+    [
+        (None, "hello", WRITER),
+        ("tester", "@coder hello", TESTER),
+        ("", "@tester hi", TESTER),
+        ("../evil", "hello", WRITER),
+    ],
+)
+async def test_the_lane_is_the_named_agent_else_the_prefix_else_the_default(
+    store: Store, database: Path, agent: str | None, text: str, lane: str
+) -> None:
+    insert(database, "tg_1", text, agent)
+
+    await until(store, 1)
+
+    (event,) = await read_all(store.events)
+    assert event.agent == lane
+    depth = await store.queue.depth()
+    assert [(lane.agent, lane.pending) for lane in depth.lanes if lane.pending] == [(lane, 1)]
+
+
+async def test_a_foreign_row_for_a_team_goes_to_its_leader_and_keeps_the_team(store: Store, database: Path) -> None:
+    insert(database, "tg_1", "@dev ship it")
+
+    await until(store, 1)
+
+    message = (await take(store, CODER)).primary
+    assert (message.team, message.conversation_team, message.message) == (DEV, DEV, "ship it")
+
+
+async def test_a_foreign_row_that_is_finished_is_imported_and_not_run(store: Store, database: Path) -> None:
+    insert(database, "old_1", "done long ago", "coder", "completed")
+
+    await until(store, 1)
+
+    (event,) = await read_all(store.events)
+    assert (event.type, event.payload["table"]) == ("row_imported", "messages")
+    assert await run_all(store, CODER) == []
+    message = await store.queue.message(event.payload["row"]["id"])
+    assert message is not None
+    assert message.status is Status.COMPLETED
+
+
+async def test_foreign_responses_and_history_reach_the_log(store: Store, database: Path) -> None:
+    connection = apsw.Connection(str(database))
+    connection.execute(
+        "INSERT INTO responses (message_id, channel, sender, message, original_message, created_at) "
+        "VALUES ('m', 'web', 'Ada', 'hi', '', 1)"
+    )
+    connection.execute(
+        "INSERT INTO chat_messages (team_id, from_agent, message, created_at) VALUES ('dev', 'x', 'y', 1)"
+    )
+    connection.execute(
+        "INSERT INTO agent_messages (agent_id, role, channel, sender, message_id, content, created_at) "
+        "VALUES ('coder', 'user', 'web', 'Ada', 'm', 'hi', 1)"
+    )
+    connection.close()
+
+    await until(store, 3)
+
+    assert sorted(await types_of(store.events)) == ["chat_posted", "response_ready", "row_imported"]
+    assert [response.message for response in await store.responses.pending("web")] == ["hi"]
+
+
+async def test_many_foreign_rows_are_adopted_in_their_order(store: Store, database: Path) -> None:
+    connection = apsw.Connection(str(database))
+    with connection:
+        connection.executemany(INSERT, [(f"m{n}", f"t{n}", "coder", "pending", START, START) for n in range(1200)])
+    connection.close()
+
+    await until(store, 1000)
+    await store.queue.adopt()
+
+    assert (await store.queue.depth()).pending == 1200
+    assert [message.message for message in (await take(store, CODER)).messages[:3]] == ["t0", "t1", "t2"]
+
+
+async def test_a_waiting_task_wakes_when_another_process_writes(store: Store, database: Path) -> None:
+    seen = store.changes.version
+    waiter = asyncio.create_task(store.changes.beyond(seen))
+
+    insert(database, "tg_1", "wake up")
+
+    assert await asyncio.wait_for(waiter, 10) > seen
+
+
+async def test_counters_are_right_when_other_tools_write(store: Store, database: Path) -> None:
+    connection = apsw.Connection(str(database))
+    for number, status in enumerate(("pending", "completed", "dead", "dead")):
+        connection.execute(INSERT, (f"m{number}", "t", "coder", status, START, START))
+    connection.execute("UPDATE messages SET status = 'completed' WHERE message_id = 'm2'")
+    connection.execute("UPDATE messages SET agent = 'tester' WHERE message_id = 'm1'")
+    connection.execute("DELETE FROM messages WHERE message_id = 'm3'")
+    connection.close()
+
+    lanes = {lane.agent: lane for lane in (await store.queue.depth()).lanes}
+
+    assert (lanes["coder"].pending, lanes["coder"].completed, lanes["coder"].dead) == (1, 1, 0)
+    assert lanes["tester"].completed == 1

@@ -1,0 +1,99 @@
+from datetime import timedelta
+
+import pytest
+
+from tests.contract.conftest import CODER
+from tests.contract.test_claim import say, take
+from tests.support.clock import FakeClock
+from tests.support.log import read_all
+from tinyagi.domain.errors import NotFound
+from tinyagi.domain.messages import Outcome
+from tinyagi.domain.responses import NewResponse, ResponseStatus
+from tinyagi.store.base import Retention, Store
+
+
+async def tell(store: Store, text: str, person: str = "Ada", channel: str = "telegram") -> int:
+    return (await store.responses.send(NewResponse(channel, person, text, sender_id=person))).id
+
+
+async def waiting(store: Store, channel: str = "telegram") -> list[str]:
+    return [response.message for response in await store.responses.pending(channel)]
+
+
+async def test_responses_wait_for_their_channel_oldest_first(store: Store) -> None:
+    await tell(store, "one")
+    await tell(store, "other", channel="discord")
+    await tell(store, "two")
+
+    assert await waiting(store) == ["one", "two"]
+    assert [response.message for response in await store.responses.recent(limit=2)] == ["two", "other"]
+    assert (await store.queue.depth()).outgoing == 3
+
+
+async def test_a_proactive_response_has_an_id_of_its_own(store: Store) -> None:
+    response = await store.responses.send(NewResponse("telegram", "Ada", "hello", agent=CODER, files=("a.md",)))
+
+    assert response.message_id.startswith("proactive_")
+    assert (response.files, response.agent, response.conversation_id) == ('["a.md"]', CODER, None)
+
+
+async def test_an_acknowledged_response_is_done(store: Store) -> None:
+    number = await tell(store, "one")
+
+    await store.responses.ack(number)
+    await store.responses.ack(number)
+
+    assert await waiting(store) == []
+    assert [event.type for event in await read_all(store.events)] == ["response_ready", "response_acked"]
+    with pytest.raises(NotFound):
+        await store.responses.ack(999)
+
+
+async def test_a_failing_response_backs_off_and_holds_only_its_chat(store: Store, clock: FakeClock) -> None:
+    first = await tell(store, "one", "Ada")
+    await tell(store, "two", "Ada")
+    await tell(store, "three", "Grace")
+
+    assert await store.responses.fail(first, "503")
+
+    assert await waiting(store) == ["three"]
+    clock.advance(timedelta(seconds=3))
+    assert await waiting(store) == ["one", "two", "three"]
+
+
+async def test_people_without_an_id_are_told_apart_by_name(store: Store) -> None:
+    for person in ("Ada", "Grace"):
+        await store.responses.send(NewResponse("telegram", person, f"to {person}"))
+    (first, _) = await store.responses.pending("telegram")
+
+    await store.responses.fail(first.id, "503")
+
+    assert await waiting(store) == ["to Grace"]
+
+
+async def test_a_response_fails_for_good_after_ten_tries(store: Store, clock: FakeClock) -> None:
+    number = await tell(store, "one")
+    tries = 0
+    while await store.responses.fail(number, "gone"):
+        tries += 1
+        clock.advance(timedelta(hours=1))
+
+    assert tries == 9
+    (response,) = await store.responses.recent()
+    assert (response.status, response.attempts, response.last_error) == (ResponseStatus.FAILED, 10, "gone")
+    with pytest.raises(NotFound):
+        await store.responses.ack(number)
+
+
+async def test_what_nobody_fetches_for_a_week_fails_and_stays_visible(store: Store, clock: FakeClock) -> None:
+    await say(store, "x")
+    await store.queue.complete(await take(store), Outcome("answer"))
+    clock.advance(timedelta(days=7, seconds=1))
+    await tell(store, "young")
+
+    report = await store.queue.prune(Retention())
+
+    assert report.unfetched == 1
+    old = next(response for response in await store.responses.recent() if response.message == "answer")
+    assert (old.status, old.last_error) == (ResponseStatus.FAILED, "nobody fetched it")
+    assert await waiting(store) == ["young"]

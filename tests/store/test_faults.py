@@ -1,0 +1,221 @@
+"""What goes wrong outside: full disk, locks, damage, read-only files, clocks. Real SQLite reports each of them."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from pathlib import Path
+
+import apsw
+import pytest
+
+from tests.contract.conftest import CODER
+from tests.support.clock import FakeClock
+from tests.support.legacy import make_v0_0_20
+from tests.support.log import types_of
+from tinyagi.domain.errors import (
+    OutcomeUnknown,
+    StoreBusy,
+    StoreCorrupt,
+    StoreError,
+    StoreFull,
+    StoreReadOnly,
+)
+from tinyagi.domain.messages import NewMessage, Outcome
+from tinyagi.domain.retry import Failure, FailureKind
+from tinyagi.store.sqlite.connection import connect
+from tinyagi.store.sqlite.store import SqliteStore
+
+
+class Disk:
+    """Connects as the store does, and can take the room away and give it back."""
+
+    def __init__(self) -> None:
+        self.connections: list[apsw.Connection] = []
+
+    def connect(self, path: Path, busy_timeout: timedelta) -> apsw.Connection:
+        self.connections.append(connect(path, busy_timeout))
+        return self.connections[-1]
+
+    def limit(self, extra_pages: int) -> None:
+        writer = self.connections[0]
+        pages = writer.pragma("page_count")
+        assert isinstance(pages, int)
+        writer.pragma("max_page_count", pages + extra_pages)
+
+    def free(self) -> None:
+        self.connections[0].pragma("max_page_count", 2**30)
+
+
+@pytest.fixture
+def disk() -> Disk:
+    return Disk()
+
+
+@pytest.fixture
+async def store(tmp_path: Path, disk: Disk) -> AsyncIterator[SqliteStore]:
+    async with await SqliteStore.open(tmp_path / "tinyagi.db", connect=disk.connect) as opened:
+        yield opened
+
+
+async def test_a_full_disk_in_the_middle_of_a_group_fails_every_waiter_and_writes_nothing(
+    store: SqliteStore, disk: Disk
+) -> None:
+    await store.queue.enqueue(NewMessage("before", CODER))
+    disk.limit(extra_pages=8)
+
+    results = await asyncio.gather(
+        *(store.queue.enqueue(NewMessage("x" * 3000, CODER)) for _ in range(100)), return_exceptions=True
+    )
+
+    assert all(isinstance(result, StoreFull) for result in results)
+    assert "Free some space" in str(results[0])
+    assert (await store.queue.depth()).pending == 1
+    assert await types_of(store.events) == ["message_received"]
+
+
+async def test_the_store_works_again_when_there_is_room(store: SqliteStore, disk: Disk) -> None:
+    disk.limit(extra_pages=4)
+    with pytest.raises(StoreFull):
+        await store.queue.enqueue(NewMessage("x" * 100_000, CODER))
+
+    disk.free()
+
+    stored = await store.queue.enqueue(NewMessage("x" * 100_000, CODER))
+    assert stored.id == 1
+    assert stored.last_event_id == 1
+
+
+async def test_a_full_disk_does_not_lose_a_claim(store: SqliteStore, disk: Disk) -> None:
+    await store.queue.enqueue(NewMessage("x", CODER))
+    claim = await store.queue.claim(CODER)
+    assert claim is not None
+    disk.limit(extra_pages=4)
+    with pytest.raises(StoreFull):
+        await store.queue.complete(claim, Outcome("y" * 200_000))
+    assert await store.responses.pending("api") == ()
+
+    disk.free()
+
+    await store.queue.complete(claim, Outcome("y" * 200_000))
+    assert len(await store.responses.pending("api")) == 1
+
+
+async def test_a_failed_commit_is_reported_as_unknown_and_a_repeat_is_safe(store: SqliteStore, disk: Disk) -> None:
+    writer = disk.connections[0]
+    writer.set_commit_hook(lambda: True)
+
+    with pytest.raises(OutcomeUnknown, match="same messageId"):
+        await store.queue.enqueue(NewMessage("x", CODER))
+
+    writer.set_commit_hook(None)
+    await store.queue.enqueue(NewMessage("x", CODER))
+    assert (await store.queue.depth()).pending == 1
+
+
+async def test_a_lock_of_another_process_is_waited_for_and_then_named(tmp_path: Path) -> None:
+    path = tmp_path / "tinyagi.db"
+    async with await SqliteStore.open(path, busy_timeout=timedelta(milliseconds=50)) as store:
+        other = apsw.Connection(str(path))
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(StoreBusy, match="locked"):
+            await store.queue.enqueue(NewMessage("x", CODER))
+        other.execute("ROLLBACK")
+        other.close()
+
+        await store.queue.enqueue(NewMessage("x", CODER))
+        assert (await store.queue.depth()).pending == 1
+
+
+async def test_a_short_lock_of_another_process_is_only_waited_for(tmp_path: Path) -> None:
+    path = tmp_path / "tinyagi.db"
+    async with await SqliteStore.open(path, busy_timeout=timedelta(seconds=30)) as store:
+        other = apsw.Connection(str(path))
+        other.execute("BEGIN IMMEDIATE")
+        enqueuing = asyncio.create_task(store.queue.enqueue(NewMessage("x", CODER)))
+        assert (await store.queue.depth()).pending == 0
+        other.execute("COMMIT")
+        other.close()
+
+        assert (await enqueuing).id == 1
+
+
+@pytest.mark.parametrize("damage", ["header", "middle"])
+async def test_a_damaged_file_is_refused_and_the_backup_named(tmp_path: Path, damage: str) -> None:
+    path = tmp_path / "tinyagi.db"
+    make_v0_0_20(path)
+    async with await SqliteStore.open(path) as store:
+        await store.queue.enqueue_many([NewMessage("x" * 500, CODER) for _ in range(500)])
+    (backup,) = (tmp_path / "backups").iterdir()
+    content = bytearray(path.read_bytes())
+    start = 0 if damage == "header" else 4096 * 12
+    content[start : start + 4096 * 6] = os.urandom(4096 * 6)
+    path.write_bytes(content)
+
+    with pytest.raises(StoreCorrupt) as refused:
+        await SqliteStore.open(path)
+
+    assert str(backup) in str(refused.value)
+    assert path.read_bytes() == bytes(content)
+
+
+async def test_a_damaged_file_without_a_backup_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "tinyagi.db"
+    path.write_bytes(b"this is no database, and it is long enough to be looked at" * 100)
+
+    with pytest.raises(StoreCorrupt, match="There is no backup"):
+        await SqliteStore.open(path)
+
+
+async def test_a_read_only_place_is_refused_in_words(tmp_path: Path) -> None:
+    with pytest.raises(StoreReadOnly, match="writable file system"):
+        await SqliteStore.open(Path("/proc/tinyagi/tinyagi.db"))
+    with pytest.raises(StoreReadOnly):
+        await SqliteStore.open(tmp_path)
+
+
+async def test_a_database_that_turns_read_only_fails_in_words_and_recovers(store: SqliteStore, disk: Disk) -> None:
+    disk.connections[0].pragma("query_only", True)
+    with pytest.raises(StoreError, match=r"cannot be opened for writing|read"):
+        await store.queue.enqueue(NewMessage("x", CODER))
+
+    disk.connections[0].pragma("query_only", False)
+
+    assert (await store.queue.enqueue(NewMessage("x", CODER))).id == 1
+
+
+async def test_a_clock_that_is_set_back_delays_nothing(tmp_path: Path) -> None:
+    clock = FakeClock()
+    async with await SqliteStore.open(tmp_path / "tinyagi.db", wall=clock) as store:
+        await store.queue.enqueue(NewMessage("a", CODER, sender="a"))
+        first = await store.queue.claim(CODER)
+        assert first is not None
+        await store.queue.fail(first, Failure(FailureKind.MESSAGE, "stumbled"))
+        await store.queue.enqueue(NewMessage("b", CODER, sender="b"))
+        clock.advance(-timedelta(hours=3))
+
+        second = await store.queue.claim(CODER)
+        assert second is not None
+        assert second.primary.message == "b"
+        await store.queue.complete(second, Outcome("done"))
+        clock.advance(timedelta(seconds=3))
+        retried = await store.queue.claim(CODER)
+
+        assert retried is not None
+        assert (retried.primary.message, retried.attempt) == ("a", 2)
+        events = await store.events.read_after(0)
+        assert [event.created_at for event in events] == sorted(event.created_at for event in events)
+
+
+async def test_messages_run_at_once_after_a_restart_with_the_clock_set_back(tmp_path: Path) -> None:
+    clock = FakeClock()
+    async with await SqliteStore.open(tmp_path / "tinyagi.db", wall=clock) as store:
+        await store.queue.enqueue(NewMessage("x", CODER))
+    clock.advance(-timedelta(days=2))
+
+    async with await SqliteStore.open(tmp_path / "tinyagi.db", wall=clock) as store:
+        claim = await store.queue.claim(CODER)
+        assert claim is not None
+        await store.queue.complete(claim, Outcome("done"))
+        done = (await store.events.read_after(0))[-2]
+        assert done.payload["duration_ms"] >= 0

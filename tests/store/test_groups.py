@@ -1,0 +1,195 @@
+"""Group commit: what is written together, what fails alone, and what happens to callers that go away."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.contract.conftest import CODER, TESTER, WRITER
+from tests.support.clock import FakeClock
+from tests.support.log import read_all, types_of
+from tinyagi.domain.errors import StoreClosed
+from tinyagi.domain.events import ProcessorStart
+from tinyagi.domain.ids import AgentId, MessageId
+from tinyagi.domain.messages import NewMessage, Outcome
+from tinyagi.store.sqlite.operations.enqueue import EnqueueRequest, enqueue
+from tinyagi.store.sqlite.store import SqliteStore
+from tinyagi.store.sqlite.transaction import Transaction
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
+    async with await SqliteStore.open(tmp_path / "tinyagi.db", wall=FakeClock()) as opened:
+        yield opened
+
+
+async def test_calls_of_one_turn_are_written_together(store: SqliteStore) -> None:
+    sizes: list[int] = []
+
+    def counted(tx: Transaction, requests: Sequence[EnqueueRequest]) -> object:
+        sizes.append(len(requests))
+        return enqueue(tx, requests)
+
+    await asyncio.gather(
+        *(store._writer.write(counted, EnqueueRequest((NewMessage(str(n), CODER),))) for n in range(50))  # type: ignore[arg-type]
+    )
+
+    assert sizes == [50]
+    assert (await store.queue.depth()).pending == 50
+
+
+async def test_a_faulty_operation_does_not_take_its_neighbours_with_it(store: SqliteStore) -> None:
+    def faulty(tx: Transaction, requests: Sequence[int]) -> list[int]:
+        tx.record_alone(ProcessorStart("never stored"))
+        raise ZeroDivisionError
+
+    results = await asyncio.gather(
+        store.queue.enqueue(NewMessage("before", CODER)),
+        store._writer.write(faulty, 1),
+        store.queue.enqueue(NewMessage("after", CODER)),
+        return_exceptions=True,
+    )
+
+    assert isinstance(results[1], ZeroDivisionError)
+    assert (await store.queue.depth()).pending == 2
+    assert await types_of(store.events) == ["message_received", "message_received"]
+
+
+async def test_what_a_refused_operation_wrote_does_not_stay(store: SqliteStore) -> None:
+    await store.queue.enqueue(NewMessage("there", CODER, message_id=MessageId("taken")))
+
+    many = [NewMessage(str(n), CODER) for n in range(10)]
+    results = await asyncio.gather(
+        store.queue.enqueue_many([*many, NewMessage("x", CODER, message_id=MessageId("taken"))]),
+        store.queue.enqueue(NewMessage("fine", WRITER)),
+        return_exceptions=True,
+    )
+
+    assert isinstance(results[0], Exception)
+    assert [event.agent for event in await read_all(store.events)] == [CODER, WRITER]
+    assert len(await store.history.of_agent()) == 2
+    assert [event.id for event in await read_all(store.events)] == [1, 2]
+
+
+async def test_an_id_that_we_made_and_that_exists_is_made_again(store: SqliteStore) -> None:
+    class Stuck:
+        """An id source that gives the same id for a while."""
+
+        def __init__(self) -> None:
+            self.given = ["api_aaaaaaaa", "api_aaaaaaaa", "api_aaaaaaaa", "api_bbbbbbbb"]
+
+        def new(self, prefix: str, now_ms: int) -> str:
+            return self.given.pop(0)
+
+    object.__setattr__(store._writer._context, "ids", Stuck())
+
+    first = await store.queue.enqueue(NewMessage("one", CODER))
+    second = await store.queue.enqueue(NewMessage("two", CODER))
+
+    assert [first.message_id, second.message_id] == ["api_aaaaaaaa", "api_bbbbbbbb"]
+
+
+async def test_a_cancelled_enqueue_is_written_all_the_same(store: SqliteStore) -> None:
+    task = asyncio.create_task(store.queue.enqueue(NewMessage("x", CODER)))
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+    await store.queue.enqueue(NewMessage("y", CODER))
+
+    assert (await store.queue.depth()).pending == 2
+
+
+async def released(store: SqliteStore, agent: AgentId) -> None:
+    while "message_released" not in await types_of(store.events):
+        seen = store.changes.version
+        await asyncio.wait_for(store.changes.beyond(seen), 10)
+    assert (await store.queue.depth()).processing == 0
+    claim = await store.queue.claim(agent)
+    assert claim is not None
+    assert claim.attempt == 1
+
+
+async def test_a_claim_whose_caller_went_before_the_write_is_given_back(store: SqliteStore) -> None:
+    await store.queue.enqueue(NewMessage("x", CODER))
+    task = asyncio.create_task(store.queue.claim(CODER))
+    await asyncio.sleep(0)
+    task.cancel()
+
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+    await released(store, CODER)
+
+
+async def test_a_claim_whose_caller_went_after_the_write_is_given_back(store: SqliteStore) -> None:
+    await store.queue.enqueue(NewMessage("x", TESTER))
+    task = asyncio.create_task(store.queue.claim(TESTER))
+    hand_over = store._writer._hand_over
+
+    def hand_over_then_cancel(results: list[tuple[object, object]]) -> None:
+        hand_over(results)  # type: ignore[arg-type]
+        task.cancel()
+
+    store._writer._hand_over = hand_over_then_cancel  # type: ignore[method-assign, assignment]
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    del store._writer._hand_over
+
+    await released(store, TESTER)
+
+
+async def test_a_claim_that_is_abandoned_while_the_store_closes_is_given_back(tmp_path: Path) -> None:
+    path = tmp_path / "other.db"
+    first = await SqliteStore.open(path)
+    await first.queue.enqueue(NewMessage("x", CODER))
+    task = asyncio.create_task(first.queue.claim(CODER))
+    await asyncio.sleep(0)
+    task.cancel()
+
+    await first.close()
+
+    async with await SqliteStore.open(path) as second:
+        assert (await second.queue.depth()).processing == 0
+        assert (await second.queue.depth()).pending == 1
+
+
+async def test_closing_writes_what_is_waiting_and_then_refuses(tmp_path: Path) -> None:
+    path = tmp_path / "other.db"
+    store = await SqliteStore.open(path)
+    waiting = asyncio.gather(*(store.queue.enqueue(NewMessage(str(n), CODER)) for n in range(20)))
+    await asyncio.sleep(0)
+
+    await store.close()
+
+    assert len(await waiting) == 20
+    with pytest.raises(StoreClosed):
+        await store.queue.enqueue(NewMessage("late", CODER))
+    with pytest.raises(StoreClosed):
+        await store.queue.depth()
+    assert not path.with_name("other.db-wal").exists()
+
+
+async def test_the_log_stays_small_under_a_steady_load(store: SqliteStore, tmp_path: Path) -> None:
+    log = tmp_path / "tinyagi.db-wal"
+    text = "x" * 4000
+    for _ in range(40):
+        await asyncio.gather(*(store.queue.enqueue(NewMessage(text, CODER)) for _ in range(100)))
+
+    assert (await store.queue.depth()).pending == 4000
+    assert log.stat().st_size < 64 * 1024 * 1024
+
+
+async def test_a_backlog_beyond_the_parameter_limit_is_claimed_in_order(store: SqliteStore) -> None:
+    batch = [NewMessage(str(n), CODER) for n in range(40_000)]
+    await store.queue.enqueue_many(batch)
+
+    for expected in ("0", "1", "2"):
+        claim = await store.queue.claim(CODER)
+        assert claim is not None
+        assert claim.primary.message == expected
+        await store.queue.complete(claim, Outcome("done"))
+
+    assert (await store.queue.depth()).pending == 39_997

@@ -1,0 +1,197 @@
+"""A database file comes to this version: from nothing, from the original's files, and not at all from a newer one."""
+
+import random
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+
+from tests.contract.conftest import CODER, ROSTER
+from tests.contract.test_claim import run_all
+from tests.support.clock import FakeClock
+from tests.support.legacy import make_tinyclaw, make_v0_0_20
+from tests.support.log import Tables, read_all
+from tinyagi.domain.errors import MigrationFailed, NewerDatabase
+from tinyagi.domain.messages import Message
+from tinyagi.domain.responses import Response
+from tinyagi.domain.routing import route
+from tinyagi.store.sqlite.store import SqliteStore
+from tinyagi.store.statements import load_migrations
+
+OLD_VERSIONS = pytest.mark.parametrize("make", [make_v0_0_20, make_tinyclaw])
+
+
+@asynccontextmanager
+async def opened(path: Path) -> AsyncIterator[SqliteStore]:
+    async with await SqliteStore.open(
+        path, wall=FakeClock(), dice=random.Random(1), route=lambda text: route(text, ROSTER)
+    ) as store:
+        yield store
+
+
+def rows(path: Path, query: str) -> list[Any]:
+    connection = apsw.Connection(str(path))
+    try:
+        return connection.execute(query).fetchall()
+    finally:
+        connection.close()
+
+
+async def test_an_empty_file_becomes_a_database_that_only_its_owner_can_read(tmp_path: Path) -> None:
+    path = tmp_path / "home" / "tinyagi.db"
+
+    async with opened(path) as store:
+        assert (await store.queue.depth()).pending == 0
+
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert path.parent.stat().st_mode & 0o777 == 0o700
+    assert not (path.parent / "backups").exists()
+    assert rows(path, "SELECT number, name FROM schema_migrations") == [(1, "0001_queue")]
+
+
+async def test_opening_again_changes_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "tinyagi.db"
+    async with opened(path):
+        pass
+    before = rows(path, "SELECT sql FROM sqlite_schema ORDER BY name")
+
+    async with opened(path):
+        pass
+
+    assert rows(path, "SELECT sql FROM sqlite_schema ORDER BY name") == before
+    assert not (tmp_path / "backups").exists()
+
+
+@OLD_VERSIONS
+async def test_every_row_of_an_old_database_is_kept(tmp_path: Path, make: Callable[[Path], None]) -> None:
+    path = tmp_path / "tinyagi.db"
+    make(path)
+
+    async with opened(path):
+        messages = rows(path, "SELECT id, message_id, status, retry_count FROM messages ORDER BY id")
+        responses = rows(path, "SELECT id, message_id, message, status, seq FROM responses ORDER BY id")
+
+    assert messages == [
+        (1, "m1", "completed", 0),
+        (2, "m2", "completed", 0),
+        (3, "m3", "dead", 5),
+        (4, "m4", "pending", 0),
+        (5, "m5", "pending", 1),
+    ]
+    assert responses == [
+        (1, "m1", "a", "acked", 0),
+        (2, "m1", "a", "acked", 1),
+        (3, "m2", "b", "pending", 0),
+    ]
+
+
+@OLD_VERSIONS
+async def test_pending_rows_of_an_old_database_are_routed_and_run(tmp_path: Path, make: Callable[[Path], None]) -> None:
+    path = tmp_path / "tinyagi.db"
+    make(path)
+
+    async with opened(path) as store:
+        assert await run_all(store, CODER) == [["four"], ["five"]]
+        depth = await store.queue.depth()
+
+    assert (depth.completed, depth.dead, depth.pending, depth.open_conversations) == (4, 1, 0, 0)
+
+
+@OLD_VERSIONS
+async def test_every_old_row_has_an_event_from_which_it_can_be_rebuilt(
+    tmp_path: Path, make: Callable[[Path], None]
+) -> None:
+    path = tmp_path / "tinyagi.db"
+    make(path)
+    tables = Tables()
+
+    async with opened(path) as store:
+        for event in await read_all(store.events):
+            tables.apply(event)
+
+    stored = [dict(zip(Message._fields, row, strict=True)) for row in rows(path, "SELECT * FROM message_rows")]
+    assert {row["id"]: row for row in stored} == tables.messages
+    stored = [dict(zip(Response._fields, row, strict=True)) for row in rows(path, "SELECT * FROM response_rows")]
+    assert {row["id"]: row for row in stored} == tables.responses
+    assert rows(path, "SELECT count(*) FROM agent_messages") == [(len(tables.agent_messages),)]
+    assert rows(path, "SELECT count(*) FROM chat_messages") == [(len(tables.chat_messages),)]
+
+
+@OLD_VERSIONS
+async def test_the_old_database_is_backed_up_first(tmp_path: Path, make: Callable[[Path], None]) -> None:
+    path = tmp_path / "tinyagi.db"
+    make(path)
+
+    async with opened(path):
+        pass
+
+    (backup,) = (tmp_path / "backups").iterdir()
+    assert rows(backup, "SELECT count(*) FROM messages") == [(5,)]
+    assert rows(backup, "SELECT name FROM sqlite_schema WHERE name = 'lanes'") == []
+    assert backup.stat().st_mode & 0o777 == 0o600
+
+
+async def test_the_id_of_a_deleted_old_row_is_not_given_again(tmp_path: Path) -> None:
+    path = tmp_path / "tinyagi.db"
+    make_v0_0_20(path)
+
+    async with opened(path):
+        assert rows(path, "SELECT seq FROM sqlite_sequence WHERE name = 'messages'") == [(6,)]
+
+
+async def test_a_conversation_of_an_old_database_stays_together(tmp_path: Path) -> None:
+    path = tmp_path / "tinyagi.db"
+    make_tinyclaw(path)
+
+    async with opened(path):
+        pass
+
+    assert rows(path, "SELECT total, open FROM conversations WHERE id = 'c1'") == [(2, 0)]
+    assert rows(path, "SELECT data FROM legacy_events") == [("old",)]
+
+
+async def test_a_newer_database_is_refused_and_left_untouched(tmp_path: Path) -> None:
+    path = tmp_path / "tinyagi.db"
+    async with opened(path):
+        pass
+    connection = apsw.Connection(str(path))
+    connection.execute("INSERT INTO schema_migrations VALUES (9, '0009_future', 'x', 1)")
+    connection.close()
+    before = path.read_bytes()
+
+    with pytest.raises(NewerDatabase, match="schema is 9"):
+        await SqliteStore.open(path)
+
+    assert path.read_bytes() == before
+
+
+async def test_a_database_made_with_another_text_of_a_migration_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "tinyagi.db"
+    async with opened(path):
+        pass
+    connection = apsw.Connection(str(path))
+    connection.execute("UPDATE schema_migrations SET hash = 'tampered'")
+    connection.close()
+
+    with pytest.raises(MigrationFailed, match="0001_queue"):
+        await SqliteStore.open(path)
+
+
+async def test_a_migration_that_fails_leaves_the_old_database_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "tinyagi.db"
+    make_v0_0_20(path)
+    before = rows(path, "SELECT sql FROM sqlite_schema ORDER BY name")
+    clash = "\nCREATE TABLE messages (id);\n"
+    broken = [(number, name, text + clash) for number, name, text in load_migrations("sqlite")]
+    monkeypatch.setattr("tinyagi.store.sqlite.migrations.load_migrations", lambda dialect: broken)
+
+    with pytest.raises(MigrationFailed, match="already exists"):
+        await SqliteStore.open(path)
+
+    assert rows(path, "SELECT sql FROM sqlite_schema ORDER BY name") == before
+    assert rows(path, "SELECT count(*) FROM messages") == [(5,)]

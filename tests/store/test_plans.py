@@ -1,0 +1,70 @@
+"""The statements that run for every message use the index they were written for, whatever the size of the table."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import apsw
+import pytest
+
+from tinyagi.domain.batching import CHAT_CHANNELS
+from tinyagi.store.sqlite.connection import connect
+from tinyagi.store.sqlite.migrations import migrate
+from tinyagi.store.statements import load_statements
+
+SQL = load_statements("sqlite")
+PARAMETERS = ("agent", "now", "limit", "primary", "thread", "priority", "channel", "before", "floor", "since")
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[apsw.Connection]:
+    path: Path = tmp_path_factory.mktemp("plans") / "tinyagi.db"
+    connection = connect(path, timedelta(seconds=1))
+    migrate(connection, SQL, path, path.parent / "backups", 1)
+    with connection:
+        connection.executemany(
+            "INSERT INTO messages (message_id, channel, sender, message, agent, thread, conversation_id, status, "
+            "created_at, updated_at, last_event_id) VALUES (?, 'api', 'x', 'y', ?, 'api:x', ?, ?, 1, 1, 1)",
+            [(f"m{n}", f"a{n % 7}", f"m{n}", "pending" if n % 3 else "completed") for n in range(50_000)],
+        )
+    connection.execute("ANALYZE")
+    yield connection
+    connection.close()
+
+
+def plan(database: apsw.Connection, name: str) -> list[str]:
+    statement = f"EXPLAIN QUERY PLAN {SQL[name]}"
+    values = (1,) if "?" in statement else dict.fromkeys(PARAMETERS, 1)
+    return [str(row[3]) for row in database.execute(statement, values)]
+
+
+@pytest.mark.parametrize("name", ["claim_ready", "claim_primary", "claim_room_posts", "claim_everything"])
+def test_a_claim_uses_pending_by_lane(database: apsw.Connection, name: str) -> None:
+    steps = plan(database, name)
+
+    assert any("USING INDEX pending_by_lane (agent=?" in step for step in steps)
+    assert not any(step.startswith("SCAN m") for step in steps), steps
+
+
+@pytest.mark.parametrize(
+    ("name", "index"),
+    [
+        ("claim_primary", "waiting_by_lane (agent=? AND available_at>? AND available_at<?)"),
+        ("claim_primary", "backing_off (agent=? AND thread=?)"),
+        ("claim_thread", "pending_chats (agent=? AND thread=? AND id>?)"),
+        ("prune_messages", "completed_by_age (updated_at<?)"),
+        ("dead_messages", "dead_by_id"),
+        ("pending_responses", "pending_by_channel (channel=?)"),
+        ("history_page", "history_by_agent (agent_id=? AND id>? AND id<?)"),
+        ("unadopted_messages", "unadopted_messages"),
+    ],
+)
+def test_a_search_uses_the_index_made_for_it(database: apsw.Connection, name: str, index: str) -> None:
+    assert any(index in step for step in plan(database, name)), plan(database, name)
+
+
+def test_the_thread_index_knows_the_same_chat_channels_as_the_domain(database: apsw.Connection) -> None:
+    text = str(database.execute("SELECT sql FROM sqlite_schema WHERE name = 'pending_chats'").get)
+
+    assert {part for part in text.split("'")[1::2] if part != "pending"} == CHAT_CHANNELS
+    assert all(f"'{channel}'" in SQL["claim_thread"] for channel in CHAT_CHANNELS)

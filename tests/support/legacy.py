@@ -1,0 +1,88 @@
+"""Databases as the original program leaves them: its tables, its columns, its statuses."""
+
+from pathlib import Path
+
+import apsw
+
+_MESSAGES_0_0_20 = """CREATE TABLE messages (
+  id INTEGER PRIMARY KEY AUTOINCREMENT, message_id TEXT UNIQUE NOT NULL, channel TEXT NOT NULL, sender TEXT NOT NULL,
+  sender_id TEXT, message TEXT NOT NULL, agent TEXT, from_agent TEXT, status TEXT NOT NULL DEFAULT 'pending',
+  retry_count INTEGER DEFAULT 0, last_error TEXT, created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL)"""
+
+_MESSAGES_TINYCLAW = """CREATE TABLE messages (
+  id INTEGER PRIMARY KEY AUTOINCREMENT, message_id TEXT UNIQUE NOT NULL, channel TEXT NOT NULL, sender TEXT NOT NULL,
+  sender_id TEXT, message TEXT NOT NULL, agent TEXT, files TEXT, conversation_id TEXT, from_agent TEXT,
+  status TEXT NOT NULL DEFAULT 'pending', retry_count INTEGER DEFAULT 0, last_error TEXT, created_at INTEGER NOT NULL,
+  updated_at INTEGER NOT NULL, claimed_by TEXT)"""
+
+_RESPONSES = """CREATE TABLE responses (
+  id INTEGER PRIMARY KEY AUTOINCREMENT, message_id TEXT NOT NULL, channel TEXT NOT NULL, sender TEXT NOT NULL,
+  sender_id TEXT, message TEXT NOT NULL, original_message TEXT NOT NULL, agent TEXT, files TEXT, metadata TEXT,
+  status TEXT NOT NULL DEFAULT 'pending', created_at INTEGER NOT NULL, acked_at INTEGER)"""
+
+_CHAT = """CREATE TABLE chat_messages (
+  id INTEGER PRIMARY KEY AUTOINCREMENT, team_id TEXT NOT NULL, from_agent TEXT NOT NULL, message TEXT NOT NULL,
+  created_at INTEGER NOT NULL)"""
+
+_HISTORY = """CREATE TABLE agent_messages (
+  id INTEGER PRIMARY KEY AUTOINCREMENT, agent_id TEXT NOT NULL, role TEXT NOT NULL, channel TEXT NOT NULL,
+  sender TEXT NOT NULL, message_id TEXT NOT NULL, content TEXT NOT NULL, created_at INTEGER NOT NULL)"""
+
+_PUT_MESSAGE = """INSERT INTO messages (message_id, channel, sender, message, agent, from_agent, status, retry_count,
+  created_at, updated_at) VALUES (?, 'telegram', 'Ada', ?, ?, ?, ?, ?, ?, ?)"""
+_PUT_RESPONSE = """INSERT INTO responses (message_id, channel, sender, message, original_message, agent, status,
+  created_at, acked_at) VALUES (?, 'telegram', 'Ada', ?, 'q', 'coder', ?, ?, ?)"""
+
+
+def make_v0_0_20(path: Path) -> None:
+    """A TinyAGI v0.0.20 database with rows in every state, and one deleted row at the end."""
+    connection = _create(path, (_MESSAGES_0_0_20, _RESPONSES, _CHAT, _HISTORY))
+    _fill_messages(connection)
+    connection.execute(
+        "INSERT INTO chat_messages (team_id, from_agent, message, created_at) VALUES ('dev','coder','hi',5)"
+    )
+    connection.execute(
+        "INSERT INTO agent_messages (agent_id, role, channel, sender, message_id, content, created_at) "
+        "VALUES ('coder', 'user', 'telegram', 'Ada', 'm1', 'one', 6)"
+    )
+    connection.close()
+
+
+def make_tinyclaw(path: Path) -> None:
+    """A TinyClaw database: older columns, `queued` messages, a log of its own, no rooms and no history."""
+    connection = _create(
+        path, (_MESSAGES_TINYCLAW, _RESPONSES, "CREATE TABLE events (id INTEGER PRIMARY KEY, data TEXT)")
+    )
+    _fill_messages(connection)
+    connection.execute("UPDATE messages SET status = 'queued' WHERE message_id = 'm4'")
+    connection.execute(
+        "UPDATE messages SET conversation_id = 'c1', files = '[\"a.png\"]' WHERE message_id IN ('m1', 'm2')"
+    )
+    connection.execute("UPDATE messages SET claimed_by = 'coder' WHERE message_id = 'm5'")
+    connection.execute("INSERT INTO events (data) VALUES ('old')")
+    connection.close()
+
+
+def _create(path: Path, tables: tuple[str, ...]) -> apsw.Connection:
+    connection = apsw.Connection(str(path))
+    connection.pragma("journal_mode", "wal")
+    for table in tables:
+        connection.execute(table)
+    connection.execute("CREATE INDEX idx_messages_status ON messages (status)")
+    return connection
+
+
+def _fill_messages(connection: apsw.Connection) -> None:
+    rows = [
+        ("m1", "one", "coder", None, "completed", 0),
+        ("m2", "two", "tester", "coder", "completed", 0),
+        ("m3", "three", "coder", None, "dead", 5),
+        ("m4", "@coder four", None, None, "pending", 0),
+        ("m5", "five", "coder", None, "processing", 1),
+        ("m6", "deleted", "coder", None, "completed", 0),
+    ]
+    for number, row in enumerate(rows, start=1):
+        connection.execute(_PUT_MESSAGE, (*row, 1000 + number, 2000 + number))
+    connection.execute("DELETE FROM messages WHERE message_id = 'm6'")
+    for answer, status, acked in (("a", "acked", 3000), ("a", "acked", 3001), ("b", "pending", None)):
+        connection.execute(_PUT_RESPONSE, ("m1" if answer == "a" else "m2", answer, status, 2500, acked))
