@@ -35,6 +35,6 @@ def database(tmp_path: Path) -> Path:
 @pytest.fixture(params=["sqlite"])
 async def store(database: Path, clock: FakeClock) -> AsyncIterator[Store]:
     async with await SqliteStore.open(
-        database, wall=clock, dice=random.Random(7), route=lambda text: route(text, ROSTER)
+        database, clock=clock, dice=random.Random(7), route=lambda text: route(text, ROSTER)
     ) as opened:
         yield opened

@@ -63,7 +63,7 @@ async def test_hand_offs_are_enqueued_with_the_completion(store: Store) -> None:
     assert (handed.channel, handed.sender, handed.sender_id) == ("telegram", "Ada", "7")
     assert handed.parent_message_id == claim.primary.message_id
     assert handed.conversation_id == claim.primary.conversation_id
-    assert handed.thread == f"{handed.conversation_id}:coder"
+    assert handed.thread == f"@coder/{handed.conversation_id}"
     assert (await store.queue.depth()).open_conversations == 1
     assert (await types_of(store.events))[-4:] == [
         "chain_step_done",
@@ -82,7 +82,7 @@ async def test_a_room_post_reaches_every_other_member_behind_their_own_messages(
 
     assert [first.agent, second.agent] == [TESTER, WRITER]
     assert {first.channel, second.channel} == {ROOM_CHANNEL}
-    assert (first.priority, first.thread, first.hop) == (ROOM_PRIORITY, "room:dev", 1)
+    assert (first.priority, first.thread, first.hop) == (ROOM_PRIORITY, "#dev", 1)
     assert first.message_id.startswith("chat_")
     (line,) = await store.history.of_room(DEV)
     assert (line.from_agent, line.message) == (CODER, "we ship")

@@ -24,8 +24,8 @@ Alive = Callable[[Owner], bool | None]
 async def two_stores(database: Path, clock: FakeClock, alive: Alive) -> AsyncIterator[tuple[SqliteStore, SqliteStore]]:
     """A holder, and a second process that may recover what the first one holds."""
     async with (
-        await SqliteStore.open(database, wall=clock, owner=HERE, dice=random.Random(1)) as holder,
-        await SqliteStore.open(database, wall=clock, alive=alive, dice=random.Random(2)) as other,
+        await SqliteStore.open(database, clock=clock, owner=HERE, dice=random.Random(1)) as holder,
+        await SqliteStore.open(database, clock=clock, alive=alive, dice=random.Random(2)) as other,
     ):
         yield holder, other
 

@@ -23,6 +23,7 @@ from tinyagi.domain.errors import (
 )
 from tinyagi.domain.messages import NewMessage, Outcome
 from tinyagi.domain.retry import Failure, FailureKind
+from tinyagi.store.clock import SteadyClock
 from tinyagi.store.sqlite.connection import connect
 from tinyagi.store.sqlite.store import SqliteStore
 
@@ -185,8 +186,9 @@ async def test_a_database_that_turns_read_only_fails_in_words_and_recovers(store
 
 
 async def test_a_clock_that_is_set_back_delays_nothing(tmp_path: Path) -> None:
-    clock = FakeClock()
-    async with await SqliteStore.open(tmp_path / "tinyagi.db", wall=clock) as store:
+    clock, passed = FakeClock(), FakeClock()
+    steady = SteadyClock(wall=clock, monotonic=passed)
+    async with await SqliteStore.open(tmp_path / "tinyagi.db", clock=steady) as store:
         await store.queue.enqueue(NewMessage("a", CODER, sender="a"))
         first = await store.queue.claim(CODER)
         assert first is not None
@@ -199,6 +201,7 @@ async def test_a_clock_that_is_set_back_delays_nothing(tmp_path: Path) -> None:
         assert second.primary.message == "b"
         await store.queue.complete(second, Outcome("done"))
         clock.advance(timedelta(seconds=3))
+        passed.advance(timedelta(seconds=3))
         retried = await store.queue.claim(CODER)
 
         assert retried is not None
@@ -209,11 +212,11 @@ async def test_a_clock_that_is_set_back_delays_nothing(tmp_path: Path) -> None:
 
 async def test_messages_run_at_once_after_a_restart_with_the_clock_set_back(tmp_path: Path) -> None:
     clock = FakeClock()
-    async with await SqliteStore.open(tmp_path / "tinyagi.db", wall=clock) as store:
+    async with await SqliteStore.open(tmp_path / "tinyagi.db", clock=clock) as store:
         await store.queue.enqueue(NewMessage("x", CODER))
     clock.advance(-timedelta(days=2))
 
-    async with await SqliteStore.open(tmp_path / "tinyagi.db", wall=clock) as store:
+    async with await SqliteStore.open(tmp_path / "tinyagi.db", clock=clock) as store:
         claim = await store.queue.claim(CODER)
         assert claim is not None
         await store.queue.complete(claim, Outcome("done"))

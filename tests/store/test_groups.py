@@ -20,7 +20,7 @@ from tinyagi.store.sqlite.transaction import Transaction
 
 @pytest.fixture
 async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
-    async with await SqliteStore.open(tmp_path / "tinyagi.db", wall=FakeClock()) as opened:
+    async with await SqliteStore.open(tmp_path / "tinyagi.db", clock=FakeClock()) as opened:
         yield opened
 
 

@@ -27,7 +27,7 @@ OLD_VERSIONS = pytest.mark.parametrize("make", [make_v0_0_20, make_tinyclaw])
 @asynccontextmanager
 async def opened(path: Path) -> AsyncIterator[SqliteStore]:
     async with await SqliteStore.open(
-        path, wall=FakeClock(), dice=random.Random(1), route=lambda text: route(text, ROSTER)
+        path, clock=FakeClock(), dice=random.Random(1), route=lambda text: route(text, ROSTER)
     ) as store:
         yield store
 

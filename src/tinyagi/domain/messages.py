@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tinyagi.domain.errors import InvalidInput
-from tinyagi.domain.ids import MAX_MESSAGE_ID, AgentId, ClaimId, ConversationId, MessageId, TeamId
+from tinyagi.domain.ids import MAX_MESSAGE_ID, AgentId, ClaimId, ConversationId, MessageId, TeamId, is_valid_id
 
 if TYPE_CHECKING:
     from tinyagi.domain.events import Event
@@ -60,6 +60,8 @@ class NewMessage(NamedTuple):
         """Raise InvalidInput for what no store may take."""
         if not self.agent:
             raise InvalidInput("A message needs an agent: route it first.")
+        if not is_valid_id(self.channel):
+            raise InvalidInput(f"{self.channel!r} is no channel: use small letters, digits, - and _.")
         if self.message_id is not None and not 0 < len(self.message_id) <= MAX_MESSAGE_ID:
             raise InvalidInput(
                 f"A messageId has 1 to {MAX_MESSAGE_ID} characters, this one has {len(self.message_id)}."
@@ -186,8 +188,9 @@ def thread_of(message: NewMessage | Message, conversation_id: str) -> str:
     """One partner's line within a lane: a person on a channel, a teammate in a conversation, or a room."""
     if message.thread is not None:
         return message.thread
+    # A channel starts with neither sign, so a person can never get into the line of a room or of a teammate.
     if message.channel == ROOM_CHANNEL:
-        return f"room:{message.team}"
+        return f"#{message.team}"
     if message.from_agent is not None:
-        return f"{conversation_id}:{message.from_agent}"
+        return f"@{message.from_agent}/{conversation_id}"
     return f"{message.channel}:{message.sender_id or message.sender}"

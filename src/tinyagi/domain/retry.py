@@ -3,9 +3,11 @@
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
-from typing import assert_never
+from typing import Final, assert_never
 
 from tinyagi.domain.messages import Message
+
+LONGEST: Final = timedelta(days=1)
 
 
 class FailureKind(StrEnum):
@@ -14,6 +16,7 @@ class FailureKind(StrEnum):
     UNAVAILABLE = "unavailable"
     """The provider cannot work now: 429, usage limit, authentication, missing program, 5xx."""
     TIMEOUT = "timeout"
+    """A limit fired: not worth more than one further try, whatever the earlier ones failed of."""
     CRASH = "crash"
     """The process that held the claim is gone."""
 
@@ -77,7 +80,7 @@ class RetryPolicy:
 
     def hold_until(self, failure: Failure, holds: int, now: int, roll: float) -> int:
         """The instant until which a lane rests when its provider is unavailable for the n-th time in a row."""
-        if failure.retry_after is not None:
+        if failure.retry_after is not None and failure.retry_after > timedelta():
             return now + _millis(failure.retry_after)
         return now + min(self._pause(self.hold_base, holds + 1, roll), _millis(self.hold_cap))
 
@@ -88,8 +91,8 @@ class RetryPolicy:
         return now + min(self._pause(self.base, attempts, roll), _millis(self.delivery_cap))
 
     def _pause(self, base: timedelta, attempt: int, roll: float) -> int:
-        # The exponent is bounded: a large count must not overflow into a number the database cannot hold.
-        plain = _millis(base) * float(self.factor) ** min(attempt - 1, 16)
+        # Both are bounded: a large count must not grow into a number the database cannot hold.
+        plain = min(_millis(base) * float(self.factor) ** min(attempt - 1, 16), _millis(LONGEST))
         return round(plain * (1 + self.jitter * (2 * roll - 1)))
 
 

@@ -9,22 +9,32 @@ def wall_clock() -> int:
     return time.time_ns() // 1_000_000
 
 
+def monotonic_clock() -> int:
+    return time.monotonic_ns() // 1_000_000
+
+
 class SteadyClock:
     """Continues at its own pace when the wall clock is set back, so that waits and durations stay right.
 
-    A step forward is taken over: after a laptop's sleep it is real time.
+    It is then ahead of the wall clock, and gives the lead back when the wall clock jumps forward again: that is, when
+    it moves further than time has really passed.
     """
 
-    def __init__(self, wall: Callable[[], int] = wall_clock) -> None:
+    def __init__(self, wall: Callable[[], int] = wall_clock, monotonic: Callable[[], int] = monotonic_clock) -> None:
         self._wall = wall
-        self._last = wall()
-        self._offset = 0
+        self._monotonic = monotonic
+        self._last_wall = wall()
+        self._last_monotonic = monotonic()
+        self._lead = 0
         self._lock = threading.Lock()
 
     def __call__(self) -> int:
         with self._lock:
-            wall = self._wall()
-            if wall < self._last:
-                self._offset += self._last - wall
-            self._last = wall
-            return wall + self._offset
+            wall, monotonic = self._wall(), self._monotonic()
+            jump = (wall - self._last_wall) - (monotonic - self._last_monotonic)
+            if wall < self._last_wall:
+                self._lead += self._last_wall - wall
+            elif jump > 0:
+                self._lead -= min(self._lead, jump)
+            self._last_wall, self._last_monotonic = wall, monotonic
+            return wall + self._lead

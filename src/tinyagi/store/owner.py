@@ -34,13 +34,17 @@ def is_alive(owner: Owner) -> bool | None:
         return None
     if owner.boot != _boot_id():
         return False
+    return _exists(owner.pid) and _start_time(owner.pid) == owner.started
+
+
+def _exists(pid: int) -> bool:
     try:
-        os.kill(owner.pid, 0)
-    except ProcessLookupError:
-        return False
+        os.kill(pid, 0)
     except PermissionError:
-        pass
-    return _start_time(owner.pid) in (owner.started, None if _has_proc() else "")
+        return True
+    except (ProcessLookupError, OverflowError):
+        return False
+    return pid > 0
 
 
 def _has_proc() -> bool:

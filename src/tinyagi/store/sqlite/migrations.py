@@ -46,7 +46,7 @@ def migrate(connection: apsw.Connection, sql: Mapping[str, str], path: Path, bac
             connection.execute(_CREATE_LEDGER)
             connection.execute(_WRITE_LEDGER, (number, name, _hash(text), now))
         connection.execute("COMMIT")
-    except apsw.Error as error:
+    except Exception as error:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise MigrationFailed(f"{path} could not be brought to this version ({error}). It is unchanged.") from error
@@ -60,7 +60,7 @@ def split_statements(text: str) -> Iterator[str]:
         if apsw.complete(statement):
             yield statement
             statement = ""
-    if any(line.strip() and not line.startswith("--") for line in statement.splitlines()):
+    if any(line.strip() and not line.strip().startswith("--") for line in statement.splitlines()):
         raise ValueError(f"A migration ends in the middle of a statement: {statement.strip()[:80]}")
 
 

@@ -13,7 +13,7 @@ from tinyagi.domain.ids import AgentId, IdSource
 from tinyagi.domain.retry import RetryPolicy
 from tinyagi.domain.routing import Route
 from tinyagi.store.changes import Changes
-from tinyagi.store.clock import SteadyClock, wall_clock
+from tinyagi.store.clock import SteadyClock
 from tinyagi.store.owner import Owner, is_alive, this_process
 from tinyagi.store.sqlite.checkpoint import Checkpointer
 from tinyagi.store.sqlite.connection import Connect, check, connect, create_private, translate
@@ -70,7 +70,7 @@ class SqliteStore:
         *,
         policy: RetryPolicy | None = None,
         route: RouteText = route_to_default,
-        wall: Callable[[], int] = wall_clock,
+        clock: Callable[[], int] | None = None,
         dice: random.Random | None = None,
         owner: Owner | None = None,
         alive: Callable[[Owner], bool | None] = is_alive,
@@ -80,7 +80,7 @@ class SqliteStore:
         """Open or create the database; refuse a damaged, newer or read-only one with a clear error."""
         backups = path.parent / "backups"
         sql = load_statements("sqlite")
-        clock = SteadyClock(wall)
+        clock = clock or SteadyClock()
 
         def open_one() -> apsw.Connection:
             return connect(path, busy_timeout)

@@ -59,7 +59,7 @@ INSERT INTO messages (id, message_id, channel, sender, sender_id, message, agent
 SELECT id, message_id, channel, sender, sender_id, message, agent, from_agent, files,
        ifnull(conversation_id, message_id),
        CASE WHEN status IN ('pending', 'queued', 'processing') THEN NULL
-            WHEN from_agent IS NOT NULL THEN ifnull(conversation_id, message_id) || ':' || from_agent
+            WHEN from_agent IS NOT NULL THEN '@' || from_agent || '/' || ifnull(conversation_id, message_id)
             ELSE channel || ':' || ifnull(sender_id, sender) END,
        CASE WHEN status IN ('pending', 'queued', 'processing') THEN 'pending'
             WHEN status = 'completed' THEN 'completed' ELSE 'dead' END,

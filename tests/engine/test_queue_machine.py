@@ -1,0 +1,335 @@
+"""A random walk through everything the queue can do, against a model and against its own event log.
+
+After every step: nothing lost, nothing doubled, one run per lane, order kept per thread, counters true, nothing pruned
+that a reader has not seen, and every table equal to what the facts alone would rebuild.
+"""
+
+import asyncio
+import random
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Coroutine
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import apsw
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from tests.support.clock import FakeClock
+from tests.support.log import Tables, read_all
+from tinyagi.domain.batching import Batching
+from tinyagi.domain.errors import ClaimLost, DuplicateMessage
+from tinyagi.domain.events import RecordedEvent
+from tinyagi.domain.ids import AgentId, MessageId, TeamId
+from tinyagi.domain.messages import ROOM_CHANNEL, ROOM_PRIORITY, Claim, Handoff, NewMessage, Outcome, RoomPost
+from tinyagi.domain.retry import Failure, FailureKind, RetryPolicy
+from tinyagi.store.base import Retention
+from tinyagi.store.owner import Owner
+from tinyagi.store.sqlite.store import SqliteStore
+
+LANES = [AgentId(name) for name in ("a", "b", "c")]
+TEAM = TeamId("team")
+lanes = st.sampled_from(LANES)
+POLICY = RetryPolicy(attempts=3)
+
+
+class QueueMachine(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.runner = asyncio.Runner()
+        self.folder = tempfile.TemporaryDirectory()
+        self.path = Path(self.folder.name) / "tinyagi.db"
+        self.clock = FakeClock()
+        self.generation = 0
+        self.living: set[str] = set()
+        self.claims: dict[AgentId, Claim] = {}
+        self.lost_claims: list[Claim] = []
+        self.log: list[RecordedEvent] = []
+        self.tables = Tables()
+        self.number = 0
+        self.acknowledged: int | None = None
+        self.store = self.open()
+        self.reader = apsw.Connection(str(self.path), flags=apsw.SQLITE_OPEN_READONLY)
+
+    def run(self, coroutine: Any) -> Any:
+        return self.runner.run(coroutine)
+
+    def open(self) -> SqliteStore:
+        self.generation += 1
+        self.owner = Owner("here", "boot", self.generation, "1")
+        self.living = {str(self.owner)}
+        store: SqliteStore = self.run(
+            SqliteStore.open(
+                self.path,
+                clock=self.clock,
+                dice=random.Random(self.number),
+                policy=POLICY,
+                owner=self.owner,
+                alive=lambda owner: str(owner) in self.living,
+            )
+        )
+        return store
+
+    def teardown(self) -> None:
+        self.reader.close()
+        self.run(self.store.close())
+        self.runner.close()
+        self.folder.cleanup()
+
+    # What people and agents do
+
+    @initialize()
+    def start(self) -> None:
+        self.run(self.store.queue.recover())
+
+    @rule(
+        agent=lanes,
+        channel=st.sampled_from(["api", "web", "telegram", ROOM_CHANNEL]),
+        sender=st.sampled_from(["ada", "grace"]),
+        priority=st.sampled_from([0, 0, 0, 5]),
+        delay=st.sampled_from([0, 0, 0, 3000]),
+        team=st.sampled_from([None, TEAM]),
+    )
+    def enqueue(
+        self, agent: AgentId, channel: str, sender: str, priority: int, delay: int, team: TeamId | None
+    ) -> None:
+        self.number += 1
+        is_room = channel == ROOM_CHANNEL
+        message = NewMessage(
+            f"text {self.number}",
+            agent,
+            channel=channel,
+            sender=sender,
+            message_id=MessageId(f"m{self.number}"),
+            priority=ROOM_PRIORITY if is_room else priority,
+            available_at=self.clock.now + delay if delay else 0,
+            team=TEAM if is_room else team,
+        )
+        self.run(self.store.queue.enqueue(message))
+
+    @rule(count=st.integers(1, 4))
+    def enqueue_parts(self, count: int) -> None:
+        parts = [NewMessage(f"part {n}", LANES[n % 3], channel="web", sender="ada") for n in range(count)]
+        self.run(self.store.queue.enqueue_parts(parts))
+
+    @precondition(lambda self: self.number > 0)
+    @rule()
+    def repeat_an_id(self) -> None:
+        if any(row["message_id"] == f"m{self.number}" for row in self.tables.messages.values()):
+            try:
+                self.run(
+                    self.store.queue.enqueue(NewMessage("again", LANES[0], message_id=MessageId(f"m{self.number}")))
+                )
+            except DuplicateMessage:
+                return
+            assert self.pruned(f"m{self.number}")
+
+    @rule(agent=lanes, batching=st.sampled_from(Batching))
+    def claim(self, agent: AgentId, batching: Batching) -> None:
+        claim = self.run(self.store.queue.claim(agent, batching=batching))
+        if claim is not None:
+            assert agent not in self.claims, "two runs in one lane"
+            self.check_order(claim)
+            self.claims[agent] = claim
+
+    @rule(agent=lanes, hands_on=st.booleans(), posts=st.booleans())
+    def complete(self, agent: AgentId, hands_on: bool, posts: bool) -> None:
+        claim = self.claims.pop(agent, None)
+        if claim is not None:
+            other = LANES[(LANES.index(agent) + 1) % 3]
+            outcome = Outcome(
+                "answer",
+                handoffs=(Handoff(other, "take over", TEAM),) if hands_on and claim.primary.hop < 3 else (),
+                posts=(RoomPost(TEAM, "hear", (other,), "hear, hear"),) if posts and claim.primary.hop < 3 else (),
+            )
+            self.run(self.store.queue.complete(claim, outcome))
+
+    @rule(agent=lanes, kind=st.sampled_from([FailureKind.MESSAGE, FailureKind.TIMEOUT, FailureKind.UNAVAILABLE]))
+    def fail(self, agent: AgentId, kind: FailureKind) -> None:
+        claim = self.claims.pop(agent, None)
+        if claim is not None:
+            self.run(self.store.queue.fail(claim, Failure(kind, f"{kind} trouble")))
+
+    @rule(agent=lanes, verb=st.sampled_from(["stop", "release", "renew"]))
+    def end_or_renew(self, agent: AgentId, verb: str) -> None:
+        claim = self.claims.get(agent)
+        if claim is None:
+            return
+        if verb == "renew":
+            self.run(self.store.queue.renew(claim))
+            return
+        del self.claims[agent]
+        if verb == "stop":
+            self.run(self.store.queue.stop(claim, by="ada"))
+        else:
+            self.run(self.store.queue.release(claim, reason="shutdown"))
+
+    @rule()
+    def crash_and_recover(self) -> None:
+        """The process dies with its claims; another one opens the file and takes them back."""
+        self.run(self.store.close())
+        self.lost_claims += self.claims.values()
+        expected = sum(len(claim.messages) for claim in self.claims.values())
+        self.claims.clear()
+        self.store = self.open()
+        assert self.run(self.store.queue.recover()) == expected
+
+    @precondition(lambda self: self.lost_claims)
+    @rule(data=st.data(), verb=st.sampled_from(["complete", "fail", "stop", "release", "renew"]))
+    def stale_holder_returns(self, data: st.DataObject, verb: str) -> None:
+        claim = data.draw(st.sampled_from(self.lost_claims))
+        moves: dict[str, Callable[[], Coroutine[Any, Any, object]]] = {
+            "complete": lambda: self.store.queue.complete(claim, Outcome("late")),
+            "fail": lambda: self.store.queue.fail(claim, Failure(FailureKind.MESSAGE, "late")),
+            "stop": lambda: self.store.queue.stop(claim, by="late"),
+            "release": lambda: self.store.queue.release(claim, reason="late"),
+            "renew": lambda: self.store.queue.renew(claim),
+        }
+        try:
+            self.run(moves[verb]())
+        except ClaimLost:
+            return
+        raise AssertionError("a stale holder was believed")
+
+    @rule(data=st.data(), deletes=st.booleans())
+    def mind_a_dead_letter(self, data: st.DataObject, deletes: bool) -> None:
+        dead = sorted(number for number, row in self.tables.messages.items() if row["status"] == "dead")
+        if dead:
+            number = data.draw(st.sampled_from(dead))
+            if deletes:
+                self.run(self.store.queue.delete_dead(number, reason="by ada"))
+            else:
+                self.run(self.store.queue.retry_dead(number))
+
+    @rule(agent=lanes, pauses=st.booleans())
+    def pause_or_resume(self, agent: AgentId, pauses: bool) -> None:
+        self.run(self.store.lanes.pause(agent) if pauses else self.store.lanes.resume(agent))
+
+    @rule(data=st.data(), works=st.booleans())
+    def deliver(self, data: st.DataObject, works: bool) -> None:
+        channel = data.draw(st.sampled_from(["api", "web", "telegram"]))
+        for response in self.run(self.store.responses.pending(channel, limit=3)):
+            if works:
+                self.run(self.store.responses.ack(response.id))
+            else:
+                self.run(self.store.responses.fail(response.id, "503"))
+
+    @rule(seconds=st.sampled_from([1, 60, 7200, 90_000]))
+    def time_passes(self, seconds: int) -> None:
+        self.clock.advance(timedelta(seconds=seconds))
+
+    @rule(share=st.floats(0, 1))
+    def a_reader_acknowledges(self, share: float) -> None:
+        position = int(share * len(self.log))
+        self.acknowledged = max(self.acknowledged or 0, position)
+        self.run(self.store.events.acknowledge("lake", position))
+
+    @rule()
+    def prune(self) -> None:
+        self.catch_up()
+        before = self.rows("SELECT id, last_event_id FROM messages") + self.rows("SELECT id, id FROM events")
+        self.run(self.store.queue.prune(Retention(completed=timedelta(hours=1), acked=timedelta(hours=1))))
+        after = self.rows("SELECT id, last_event_id FROM messages") + self.rows("SELECT id, id FROM events")
+        gone = Counter(before) - Counter(after)
+        if self.acknowledged is not None:
+            assert all(event_id <= self.acknowledged for _, event_id in gone), "pruned above a cursor"
+
+    # What must hold after every step
+
+    @invariant()
+    def tables_are_what_the_facts_tell(self) -> None:
+        self.catch_up()
+        messages = self.table("SELECT * FROM message_rows")
+        for row in messages:
+            assert row == self.tables.messages[row["id"]]
+        missing = self.tables.messages.keys() - {row["id"] for row in messages}
+        assert all(self.tables.messages[number]["status"] == "completed" for number in missing), "a message was lost"
+        responses = self.table("SELECT * FROM response_rows")
+        for row in responses:
+            assert row == self.tables.responses[row["id"]]
+        missing = self.tables.responses.keys() - {row["id"] for row in responses}
+        assert all(self.tables.responses[number]["status"] == "acked" for number in missing), "a response was lost"
+        for table in ("chat_messages", "agent_messages"):
+            rows = self.table(f"SELECT * FROM {table}")  # noqa: S608 - two names of our own
+            for row in rows:
+                row.pop("last_event_id")
+            assert {row["id"]: row for row in rows} == getattr(self.tables, table)
+
+    @invariant()
+    def lanes_and_conversations_are_what_the_facts_tell(self) -> None:
+        self.catch_up()
+        for lane in self.table("SELECT agent, paused, hold_until, hold_reason, holds FROM lanes"):
+            told = self.tables.lanes[lane.pop("agent")]
+            assert {**lane, "paused": bool(lane["paused"])} == told
+        for conversation in self.table("SELECT id, open, total FROM conversations"):
+            assert conversation["open"] == self.tables.open_in(conversation["id"])
+            assert conversation["total"] == self.tables.totals[conversation["id"]]
+
+    @invariant()
+    def nothing_is_answered_twice(self) -> None:
+        self.catch_up()
+        answers = Counter((row["message_id"], row["agent"], row["seq"]) for row in self.tables.responses.values())
+        assert all(count == 1 for count in answers.values())
+        done = Counter(
+            number for event in self.log if event.type == "chain_step_done" for number in event.payload["ids"]
+        )
+        assert all(count == 1 for count in done.values()), "a message was completed twice"
+
+    @invariant()
+    def counters_are_true(self) -> None:
+        counted = Counter(self.rows("SELECT agent, status FROM messages"))
+        for lane in self.run(self.store.queue.depth()).lanes:
+            for status in ("pending", "processing", "completed", "dead"):
+                assert getattr(lane, status) == counted.pop((lane.agent, status), 0)
+        assert not counted
+        outgoing = self.rows("SELECT count(*) FROM responses WHERE status = 'pending'")
+        assert self.run(self.store.queue.depth()).outgoing == outgoing[0][0]
+
+    @invariant()
+    def one_run_per_lane(self) -> None:
+        running = self.rows(
+            "SELECT agent, count(DISTINCT claim_id) FROM messages WHERE status = 'processing' GROUP BY 1"
+        )
+        assert all(count == 1 for _, count in running)
+        assert {agent for agent, _ in running} == set(self.claims)
+
+    # Helpers
+
+    def check_order(self, claim: Claim) -> None:
+        """Nothing that is due stands before the claimed messages in their threads, and their threads are not held."""
+        chosen = {message.id for message in claim.messages}
+        for message in claim.messages:
+            for row in self.tables.messages.values():
+                same_line = (row["agent"], row["thread"]) == (message.agent, message.thread)
+                if not same_line or row["status"] != "pending" or row["id"] in chosen:
+                    continue
+                due = row["available_at"] <= self.clock.now
+                assert due or row["retry_count"] == 0, "ran although its thread is in back-off"
+                assert not due or row["id"] > message.id, "overtook an older message of its thread"
+
+    def catch_up(self) -> None:
+        for event in self.run(read_all(self.store.events, self.log[-1].id if self.log else 0)):
+            self.log.append(event)
+            self.tables.apply(event)
+
+    def pruned(self, message_id: str) -> bool:
+        return not self.rows("SELECT 1 FROM messages WHERE message_id = ? AND message <> 'again'", (message_id,))
+
+    def rows(self, query: str, parameters: tuple[Any, ...] = ()) -> list[Any]:
+        return self.reader.execute(query, parameters).fetchall()
+
+    def table(self, query: str) -> list[dict[str, Any]]:
+        cursor = self.reader.execute(query)
+        return [dict(zip((column[0] for column in cursor.description), row, strict=True)) for row in cursor]
+
+
+TestQueueMachine = QueueMachine.TestCase
+TestQueueMachine.settings = settings(
+    max_examples=50,
+    stateful_step_count=40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)

@@ -1,0 +1,141 @@
+"""Messages: legal transitions, threads, what is refused, and what a claim knows of its run."""
+
+import pytest
+
+from tests.support.builders import a_message
+from tinyagi.domain.errors import InvalidInput
+from tinyagi.domain.ids import AgentId, ClaimId, MessageId, TeamId
+from tinyagi.domain.messages import TRANSITIONS, Claim, Message, NewMessage, Status, thread_of
+
+
+def a_claim(*messages: Message) -> Claim:
+    return Claim(ClaimId("claim_1"), AgentId("coder"), messages, started_at=0, lease_until=60_000, holds=0)
+
+
+def from_person(channel: str = "web", sender: str = "Ada", sender_id: str | None = None) -> NewMessage:
+    return NewMessage("hello", AgentId("coder"), channel, sender, sender_id)
+
+
+def from_teammate(name: str) -> NewMessage:
+    return from_person()._replace(from_agent=AgentId(name))
+
+
+def from_room(team: str) -> NewMessage:
+    return from_teammate("tester")._replace(channel="chatroom", team=TeamId(team))
+
+
+def test_the_legal_transitions_are_the_designed_ones() -> None:
+    assert dict(TRANSITIONS) == {
+        "pending": {"processing"},
+        "processing": {"pending", "completed", "dead"},
+        "completed": set(),
+        "dead": {"pending"},
+    }
+
+
+def test_the_transitions_are_closed_over_all_statuses() -> None:
+    assert set(TRANSITIONS) == set(Status)
+    assert set().union(*TRANSITIONS.values()) == set(Status)
+
+
+def test_a_person_has_one_thread_per_channel() -> None:
+    assert thread_of(from_person("web"), "c1") == thread_of(from_person("web"), "c2")
+    assert thread_of(from_person("web"), "c1") != thread_of(from_person("discord"), "c1")
+
+
+def test_a_persons_thread_goes_by_the_sender_id_before_the_name() -> None:
+    assert thread_of(from_person(sender="Ada", sender_id="7"), "c1") == "web:7"
+    assert thread_of(from_person(sender="Ada renamed", sender_id="7"), "c1") == "web:7"
+    assert thread_of(from_person(sender="Ada"), "c1") == "web:Ada"
+
+
+def test_a_teammate_has_one_thread_per_conversation() -> None:
+    assert thread_of(from_teammate("tester"), "c1") == "@tester/c1"
+    assert thread_of(from_teammate("tester"), "c2") == "@tester/c2"
+    assert thread_of(from_teammate("writer"), "c1") == "@writer/c1"
+
+
+def test_a_room_is_one_thread_whoever_posts_in_whatever_conversation() -> None:
+    assert thread_of(from_room("dev"), "c1") == "#dev"
+    assert thread_of(from_room("dev")._replace(from_agent=AgentId("writer")), "c2") == "#dev"
+    assert thread_of(from_room("ops"), "c1") == "#ops"
+
+
+@pytest.mark.parametrize("message", [from_person(), from_teammate("tester"), from_room("dev")])
+def test_an_explicit_thread_wins(message: NewMessage) -> None:
+    assert thread_of(message._replace(thread="mine"), "c1") == "mine"
+
+
+def test_a_stored_message_keeps_its_thread() -> None:
+    assert thread_of(a_message(channel="web", thread="as stored"), "c1") == "as stored"
+
+
+@pytest.mark.parametrize(
+    ("other", "person"),
+    [
+        (from_room("dev"), from_person(channel="room", sender="dev")),
+        (from_teammate("tester"), from_person(channel="c1", sender="tester")),
+    ],
+)
+def test_a_person_never_shares_a_thread_with_a_room_or_a_teammate(other: NewMessage, person: NewMessage) -> None:
+    assert thread_of(other, "c1") != thread_of(person, "c1")
+
+
+def test_a_message_without_agent_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="route it first"):
+        NewMessage("hello", AgentId("")).check()
+
+
+@pytest.mark.parametrize("message_id", ["x", "x" * 128, "any Text: ä/é 7"])
+def test_a_message_id_of_up_to_128_characters_is_taken(message_id: str) -> None:
+    NewMessage("hello", AgentId("coder"), message_id=MessageId(message_id)).check()
+
+
+@pytest.mark.parametrize("length", [0, 129, 10_000])
+def test_a_message_id_of_another_length_is_refused_with_its_length(length: int) -> None:
+    message = NewMessage("hello", AgentId("coder"), message_id=MessageId("x" * length))
+    with pytest.raises(InvalidInput, match=f"1 to 128 characters, this one has {length}"):
+        message.check()
+
+
+@pytest.mark.parametrize("channel", ["", "#dev", "@tester", "a b", "Web"])
+def test_a_channel_that_could_be_taken_for_something_else_is_refused(channel: str) -> None:
+    with pytest.raises(InvalidInput, match="is no channel"):
+        NewMessage("hello", AgentId("coder"), channel=channel).check()
+
+
+def test_a_message_may_come_without_an_id() -> None:
+    NewMessage("hello", AgentId("coder")).check()
+
+
+def test_the_first_attempt_is_number_one() -> None:
+    assert a_message(retry_count=0).attempt == 1
+    assert a_message(retry_count=3).attempt == 4
+
+
+def test_a_fresh_message_has_not_failed_before() -> None:
+    assert not a_message().failed_before
+
+
+def test_a_message_with_a_used_attempt_has_failed_before() -> None:
+    assert a_message(retry_count=1).failed_before
+
+
+def test_a_revived_message_has_failed_before_although_its_budget_is_fresh() -> None:
+    assert a_message(retry_count=0, last_error="exit code 1").failed_before
+
+
+def test_a_claim_counts_the_attempts_of_its_primary() -> None:
+    claim = a_claim(a_message(id=5, retry_count=2), a_message(id=6))
+    assert claim.primary.id == 5
+    assert claim.attempt == 3
+
+
+def test_a_run_of_room_posts_is_room_only() -> None:
+    assert a_claim(a_message(id=1, channel="chatroom"), a_message(id=2, channel="chatroom")).is_room_only
+
+
+@pytest.mark.parametrize("channels", [("web",), ("web", "chatroom"), ("chatroom", "web")])
+def test_a_run_with_anything_else_answers_somebody(channels: tuple[str, ...]) -> None:
+    messages = [a_message(id=number, channel=channel) for number, channel in enumerate(channels, start=1)]
+    assert not a_claim(*messages).is_room_only

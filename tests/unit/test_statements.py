@@ -1,0 +1,170 @@
+"""The SQL of a dialect: how it is read from its files, and that SQLite takes every statement of ours."""
+
+import re
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import timedelta
+from importlib.resources import files
+from pathlib import Path
+from typing import Final
+
+import apsw
+import apsw.ext
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tinyagi.store import statements
+from tinyagi.store.sqlite.connection import connect
+from tinyagi.store.sqlite.migrations import migrate, split_statements
+from tinyagi.store.statements import load_migrations, load_statements
+
+SQL: Final = load_statements("sqlite")
+OLD_TABLES: Final = ("messages", "responses", "chat_messages", "agent_messages")
+ON_OLD_TABLES: Final = {f"{verb}_{table}" for verb in ("import", "drop") for table in OLD_TABLES}
+
+TRIGGER: Final = """\
+CREATE TRIGGER count_in AFTER INSERT ON t BEGIN
+  UPDATE counts SET n = n + 1;
+  UPDATE counts SET last = CASE WHEN new.a = ';' THEN 1 ELSE 2 END;
+END;
+"""
+
+scripts = st.lists(
+    st.sampled_from(
+        [
+            TRIGGER,
+            "CREATE TABLE t (a, b);\n",
+            "CREATE TABLE t (\n  a, -- a comment; with a semicolon\n  b\n);\n",
+            "INSERT INTO t VALUES ('a;\nb');\n",
+            "-- What comes next; and why.\nDROP TABLE t;\n",
+            "\nDROP TABLE t; -- no longer needed\n",
+        ]
+    )
+)
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[apsw.Connection]:
+    """An empty database of this version, opened as the store opens it."""
+    with closing(connect(Path(":memory:"), timedelta(seconds=1))) as connection:
+        migrate(connection, SQL, Path(":memory:"), tmp_path, now=0)
+        yield connection
+
+
+@pytest.fixture
+def dialect(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of a dialect named `test`, with no files yet."""
+    monkeypatch.setattr(statements, "files", lambda package: tmp_path)
+    folder = tmp_path / "sql" / "test"
+    (folder / "migrations").mkdir(parents=True)
+    return folder
+
+
+def set_aside(database: apsw.Connection, name: str) -> None:
+    """Give the database the tables of the original program that the statement works on."""
+    for table in OLD_TABLES:
+        if name in ON_OLD_TABLES:
+            database.execute(SQL[f"create_{table}"])
+        elif name.startswith(f"add_{table}_"):
+            database.execute(f"CREATE TABLE legacy_{table} (id INTEGER)")
+
+
+def dummies(names: tuple[str | None, ...]) -> dict[str, None] | tuple[None, ...]:
+    """A NULL for every parameter; a number as name is a position."""
+    named = {name: None for name in names if name is not None and not name.isdigit()}
+    return named or (None,) * len(names)
+
+
+def test_a_statement_goes_from_its_name_to_the_next(dialect: Path) -> None:
+    (dialect / "some.sql").write_text("-- name: one\nSELECT 1;\n\n-- name: two\nSELECT 2\nWHERE 1 = 1;\n")
+    assert load_statements("test") == {"one": "SELECT 1", "two": "SELECT 2\nWHERE 1 = 1"}
+
+
+def test_comments_are_not_part_of_a_statement(dialect: Path) -> None:
+    (dialect / "some.sql").write_text("-- About this file.\n\n-- name: one\n-- Why it has this shape.\nSELECT 1;\n")
+    assert load_statements("test") == {"one": "SELECT 1"}
+
+
+def test_statements_come_from_every_sql_file_and_from_nothing_else(dialect: Path) -> None:
+    (dialect / "a.sql").write_text("-- name: one\nSELECT 1;\n")
+    (dialect / "b.sql").write_text("-- name: two\nSELECT 2;\n")
+    (dialect / "notes.txt").write_text("-- name: three\nSELECT 3;\n")
+    (dialect / "migrations" / "0001_four.sql").write_text("-- name: four\nSELECT 4;\n")
+    assert set(load_statements("test")) == {"one", "two"}
+
+
+@pytest.mark.parametrize("second_file", ["a.sql", "b.sql"])
+def test_a_name_that_stands_twice_is_refused(dialect: Path, second_file: str) -> None:
+    for file in ("a.sql", second_file):
+        with (dialect / file).open("a") as opened:
+            opened.write("-- name: one\nSELECT 1;\n")
+    with pytest.raises(ValueError, match="one stands twice in the SQL of test"):
+        load_statements("test")
+
+
+def test_migrations_come_in_the_order_of_their_numbers(dialect: Path) -> None:
+    # Many, so that the folder's own order is not the right one by chance.
+    wanted = [(number, f"{number:04}_step", f"-- Step {number}.\n") for number in range(1, 31)]
+    for _, name, text in wanted:
+        (dialect / "migrations" / f"{name}.sql").write_text(text)
+    assert load_migrations("test") == wanted
+
+
+def test_our_migrations_are_numbered_without_gap() -> None:
+    numbers = [number for number, _, _ in load_migrations("sqlite")]
+    assert numbers == list(range(1, len(numbers) + 1))
+
+
+def test_every_name_in_our_files_is_found() -> None:
+    # Looser than the reader's own pattern: a blank too much must not hide a statement in the one before it.
+    name_line = re.compile(r"^\s*--\s*name\b\W*(\w+)", re.MULTILINE)
+    folder = files("tinyagi.store").joinpath("sql", "sqlite")
+    texts = [file.read_text("utf-8") for file in folder.iterdir() if file.name.endswith(".sql")]
+    assert sorted(name for text in texts for name in name_line.findall(text)) == sorted(SQL)
+
+
+@pytest.mark.parametrize("name", sorted(SQL))
+def test_a_statement_of_ours_is_one_that_sqlite_takes(database: apsw.Connection, name: str) -> None:
+    set_aside(database, name)
+    query = apsw.ext.query_info(database, SQL[name])
+    assert query.query_remaining is None
+    assert database.execute(f"EXPLAIN {SQL[name]}", dummies(query.bindings_names)).fetchall()
+
+
+def test_statements_come_one_by_one() -> None:
+    assert list(split_statements("CREATE TABLE t (a);\nDROP TABLE t;\n")) == [
+        "CREATE TABLE t (a);\n",
+        "DROP TABLE t;\n",
+    ]
+
+
+def test_a_trigger_stays_one_statement() -> None:
+    assert list(split_statements(f"DROP TABLE t;\n{TRIGGER}DROP TABLE t;\n")) == [
+        "DROP TABLE t;\n",
+        TRIGGER,
+        "DROP TABLE t;\n",
+    ]
+
+
+@given(scripts)
+def test_a_script_is_split_at_the_end_of_its_statements_and_nowhere_else(script: list[str]) -> None:
+    assert list(split_statements("".join(script))) == script
+
+
+@pytest.mark.parametrize("end", ["", "\n\n", "-- The end.\n", "\n-- The end;\n"])
+def test_a_script_may_end_in_blanks_and_comments(end: str) -> None:
+    assert list(split_statements(f"DROP TABLE t;\n{end}")) == ["DROP TABLE t;\n"]
+
+
+@pytest.mark.parametrize("rest", ["DROP TABLE t", "CREATE TABLE t (a", "SELECT 'a;\n", TRIGGER.removesuffix("END;\n")])
+def test_an_unfinished_statement_is_refused(rest: str) -> None:
+    with pytest.raises(ValueError, match="ends in the middle of a statement"):
+        list(split_statements(f"CREATE TABLE t (a);\n{rest}"))
+
+
+def test_our_migrations_split_into_their_statements() -> None:
+    for _, name, text in load_migrations("sqlite"):
+        without_comments = re.sub(r"--.*", "", text)
+        wanted = len(re.findall(r"^CREATE ", without_comments, re.MULTILINE))
+        assert len(list(split_statements(text))) == wanted, name
