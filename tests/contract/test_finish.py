@@ -52,6 +52,24 @@ async def test_completing_stores_answer_history_and_events_together(store: Store
     assert (await store.queue.depth()).open_conversations == 0
 
 
+async def test_completing_and_claiming_is_one_step(store: Store, clock: FakeClock) -> None:
+    for text in ("one", "two"):
+        await say(store, text)
+
+    handed_on, following = await store.queue.complete_and_claim(
+        await take(store), Outcome("done", handoffs=(Handoff(TESTER, "t"),))
+    )
+
+    assert [message.agent for message in handed_on] == [TESTER]
+    assert following is not None
+    assert following.primary.message == "two"
+    _, nothing = await store.queue.complete_and_claim(following, Outcome("done"))
+    assert nothing is None
+    with pytest.raises(ClaimLost):
+        await store.queue.complete_and_claim(following, Outcome("again"))
+    assert (await store.queue.depth()).completed == 2
+
+
 async def test_hand_offs_are_enqueued_with_the_completion(store: Store) -> None:
     await say(store, "build", channel="telegram", sender="Ada", sender_id="7", team=DEV)
     claim = await take(store)

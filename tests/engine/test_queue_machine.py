@@ -24,7 +24,17 @@ from tinyagi.domain.batching import Batching
 from tinyagi.domain.errors import ClaimLost, DuplicateMessage
 from tinyagi.domain.events import RecordedEvent
 from tinyagi.domain.ids import AgentId, MessageId, TeamId
-from tinyagi.domain.messages import ROOM_CHANNEL, ROOM_PRIORITY, Claim, Handoff, NewMessage, Outcome, RoomPost
+from tinyagi.domain.messages import (
+    ROOM_CHANNEL,
+    ROOM_PRIORITY,
+    TRANSITIONS,
+    Claim,
+    Handoff,
+    NewMessage,
+    Outcome,
+    RoomPost,
+    Status,
+)
 from tinyagi.domain.retry import Failure, FailureKind, RetryPolicy
 from tinyagi.store.base import Retention
 from tinyagi.store.owner import Owner
@@ -65,7 +75,7 @@ class QueueMachine(RuleBasedStateMachine):
             SqliteStore.open(
                 self.path,
                 clock=self.clock,
-                dice=random.Random(self.number),
+                dice=random.Random(self.generation),
                 policy=POLICY,
                 owner=self.owner,
                 alive=lambda owner: str(owner) in self.living,
@@ -146,6 +156,16 @@ class QueueMachine(RuleBasedStateMachine):
                 posts=(RoomPost(TEAM, "hear", (other,), "hear, hear"),) if posts and claim.primary.hop < 3 else (),
             )
             self.run(self.store.queue.complete(claim, outcome))
+
+    @rule(agent=lanes, batching=st.sampled_from(Batching))
+    def complete_and_claim(self, agent: AgentId, batching: Batching) -> None:
+        claim = self.claims.pop(agent, None)
+        if claim is not None:
+            _, following = self.run(self.store.queue.complete_and_claim(claim, Outcome("on"), batching=batching))
+            if following is not None:
+                self.catch_up()
+                self.check_order(following)
+                self.claims[agent] = following
 
     @rule(agent=lanes, kind=st.sampled_from([FailureKind.MESSAGE, FailureKind.TIMEOUT, FailureKind.UNAVAILABLE]))
     def fail(self, agent: AgentId, kind: FailureKind) -> None:
@@ -313,7 +333,11 @@ class QueueMachine(RuleBasedStateMachine):
     def catch_up(self) -> None:
         for event in self.run(read_all(self.store.events, self.log[-1].id if self.log else 0)):
             self.log.append(event)
+            before = {number: row["status"] for number, row in self.tables.messages.items()}
             self.tables.apply(event)
+            for number, row in self.tables.messages.items():
+                was, now = Status(before.get(number) or row["status"]), Status(row["status"])
+                assert now is was or now in TRANSITIONS[was], "an illegal move"
 
     def pruned(self, message_id: str) -> bool:
         return not self.rows("SELECT 1 FROM messages WHERE message_id = ? AND message <> 'again'", (message_id,))

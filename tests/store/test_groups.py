@@ -82,6 +82,9 @@ async def test_an_id_that_we_made_and_that_exists_is_made_again(store: SqliteSto
         def new(self, prefix: str, now_ms: int) -> str:
             return self.given.pop(0)
 
+        def jump(self, start: int) -> None:
+            """It stays where it is."""
+
     object.__setattr__(store._writer._context, "ids", Stuck())
 
     first = await store.queue.enqueue(NewMessage("one", CODER))
@@ -139,6 +142,22 @@ async def test_a_claim_whose_caller_went_after_the_write_is_given_back(store: Sq
     del store._writer._hand_over
 
     await released(store, TESTER)
+
+
+async def test_the_next_claim_of_a_caller_that_went_is_given_back_and_its_completion_stays(store: SqliteStore) -> None:
+    for text in ("one", "two"):
+        await store.queue.enqueue(NewMessage(text, CODER))
+    claim = await store.queue.claim(CODER)
+    assert claim is not None
+    task = asyncio.create_task(store.queue.complete_and_claim(claim, Outcome("done")))
+    await asyncio.sleep(0)
+    task.cancel()
+
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+    await released(store, CODER)
+    assert (await store.queue.depth()).completed == 1
 
 
 async def test_a_claim_that_is_abandoned_while_the_store_closes_is_given_back(tmp_path: Path) -> None:

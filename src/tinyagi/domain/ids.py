@@ -27,10 +27,14 @@ class IdSource:
 
     Ids made close in time sort close together, so inserts stay on few pages of the unique index. The counter makes
     them distinct within a process; its random start makes a clash with another process unlikely, and the database's
-    UNIQUE makes it harmless: the store asks for another id.
+    UNIQUE makes it harmless: the store jumps to another place and asks again.
     """
 
     def __init__(self, start: int) -> None:
+        self._counter = start
+
+    def jump(self, start: int) -> None:
+        """Go on from another place, away from a range that somebody else is using."""
         self._counter = start
 
     def new(self, prefix: str, now_ms: int) -> str:

@@ -97,6 +97,16 @@ class Queue(Protocol):
     async def complete(self, claim: Claim, outcome: Outcome) -> tuple[Message, ...]:
         """Store all that the run leaves in one transaction and return what it handed on; raise ClaimLost if gone."""
 
+    async def complete_and_claim(
+        self,
+        claim: Claim,
+        outcome: Outcome,
+        *,
+        batching: Batching = Batching.THREAD,
+        lease: timedelta = timedelta(seconds=60),
+    ) -> tuple[tuple[Message, ...], Claim | None]:
+        """Complete, and claim the lane's next message in the same transaction: one durable write per run, not two."""
+
     async def fail(self, claim: Claim, failure: Failure, *, policy: RetryPolicy | None = None) -> None:
         """Return each message for its own next attempt, hold the lane, or end it as dead; raise ClaimLost if gone."""
 

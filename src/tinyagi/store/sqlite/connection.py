@@ -36,7 +36,9 @@ FATAL = (
 
 def connect(path: Path, busy_timeout: timedelta) -> apsw.Connection:
     """Open the file in WAL mode with full durability; transactions are ours to begin and end."""
-    connection = apsw.Connection(str(path), statementcachesize=256)
+    # No mutex of SQLite's own: every connection here belongs to one thread at a time.
+    flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE | apsw.SQLITE_OPEN_NOMUTEX
+    connection = apsw.Connection(str(path), flags=flags, statementcachesize=256)
     # Plans must not depend on bound values: SQLite would otherwise prepare the claim again for every claim.
     connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
     connection.set_busy_timeout(busy_timeout // timedelta(milliseconds=1))

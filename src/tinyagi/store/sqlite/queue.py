@@ -12,7 +12,7 @@ from tinyagi.store.base import LaneDepth, PruneReport, QueueDepth, Retention
 from tinyagi.store.owner import Owner
 from tinyagi.store.sqlite.operations.adopt import RouteText, adopt
 from tinyagi.store.sqlite.operations.claim import ClaimRequest, RenewRequest, claim, renew
-from tinyagi.store.sqlite.operations.complete import CompleteRequest, complete
+from tinyagi.store.sqlite.operations.complete import CompleteRequest, complete, complete_and_claim, release_next
 from tinyagi.store.sqlite.operations.enqueue import EnqueueRequest, enqueue
 from tinyagi.store.sqlite.operations.finish import (
     EndRequest,
@@ -75,6 +75,12 @@ class SqliteQueue:
 
     async def complete(self, claim: Claim, outcome: Outcome) -> tuple[Message, ...]:
         return await self._writer.write(complete, CompleteRequest(claim, outcome))
+
+    async def complete_and_claim(
+        self, claim: Claim, outcome: Outcome, *, batching: Batching = Batching.THREAD, lease: timedelta = LEASE
+    ) -> tuple[tuple[Message, ...], Claim | None]:
+        request = (CompleteRequest(claim, outcome), ClaimRequest(claim.agent, batching, _millis(lease)))
+        return await self._writer.write(complete_and_claim, request, undo=release_next)
 
     async def fail(self, claim: Claim, failure: Failure, *, policy: RetryPolicy | None = None) -> None:
         await self._writer.write(fail, FailRequest(claim, failure, policy or self._policy))

@@ -178,6 +178,7 @@ class Writer:
                 if attempt == ID_TRIES:
                     raise
                 self._connection.execute("ROLLBACK TO one")
+                self._context.ids.jump(self._context.dice.randrange(2**32))
             else:
                 return value
         raise AssertionError("unreachable")

@@ -7,9 +7,10 @@ from tinyagi.domain.events import ChainHandoff, ChainStepDone, ChatPosted
 from tinyagi.domain.ids import MessageId
 from tinyagi.domain.messages import ROOM_CHANNEL, ROOM_PRIORITY, Claim, Handoff, Message, NewMessage, Outcome, RoomPost
 from tinyagi.domain.responses import ChatMessage, Role
-from tinyagi.store.sqlite.operations.claim import change_lanes
+from tinyagi.store.sqlite.operations.claim import ClaimRequest, change_lanes
+from tinyagi.store.sqlite.operations.claim import claim as claim_next
 from tinyagi.store.sqlite.operations.enqueue import Inflow
-from tinyagi.store.sqlite.operations.finish import close_conversations, respond, row_of
+from tinyagi.store.sqlite.operations.finish import close_conversations, release_orphans, respond, row_of
 from tinyagi.store.sqlite.transaction import Transaction
 
 
@@ -26,6 +27,20 @@ def complete(tx: Transaction, requests: Sequence[CompleteRequest]) -> list[tuple
     handed_on = [completion.add(request.claim, request.outcome) for request in requests]
     completion.write()
     return handed_on
+
+
+def complete_and_claim(
+    tx: Transaction, requests: Sequence[tuple[CompleteRequest, ClaimRequest]]
+) -> list[tuple[tuple[Message, ...], Claim | None]]:
+    """Complete each run and take the next message of its lane."""
+    handed_on = complete(tx, [completed for completed, _ in requests])
+    claims = claim_next(tx, [wanted for _, wanted in requests])
+    return list(zip(handed_on, claims, strict=True))
+
+
+def release_next(tx: Transaction, results: Sequence[tuple[tuple[Message, ...], Claim | None]]) -> list[None]:
+    """Give back the next claims of callers that have gone; what they completed stays completed."""
+    return release_orphans(tx, [held for _, held in results])
 
 
 class _Completion:
