@@ -93,6 +93,19 @@ async def test_an_id_that_we_made_and_that_exists_is_made_again(store: SqliteSto
     assert [first.message_id, second.message_id] == ["api_aaaaaaaa", "api_bbbbbbbb"]
 
 
+async def test_an_empty_claim_wakes_nobody(store: SqliteStore) -> None:
+    await store.queue.enqueue(NewMessage("x", CODER))
+    seen = store.changes.version
+
+    for _ in range(200):
+        assert await store.queue.claim(WRITER) is None
+
+    # The watcher may still be telling of the enqueue, once.
+    assert store.changes.version <= seen + 2
+    assert await store.queue.claim(CODER) is not None
+    assert store.changes.version > seen
+
+
 async def test_a_cancelled_enqueue_is_written_all_the_same(store: SqliteStore) -> None:
     task = asyncio.create_task(store.queue.enqueue(NewMessage("x", CODER)))
     await asyncio.sleep(0)
@@ -132,8 +145,8 @@ async def test_a_claim_whose_caller_went_after_the_write_is_given_back(store: Sq
     task = asyncio.create_task(store.queue.claim(TESTER))
     hand_over = store._writer._hand_over
 
-    def hand_over_then_cancel(results: list[tuple[object, object]]) -> None:
-        hand_over(results)  # type: ignore[arg-type]
+    def hand_over_then_cancel(results: list[tuple[object, object]], changed: bool) -> None:
+        hand_over(results, changed)  # type: ignore[arg-type]
         task.cancel()
 
     store._writer._hand_over = hand_over_then_cancel  # type: ignore[method-assign, assignment]

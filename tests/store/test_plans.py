@@ -34,7 +34,8 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[apsw.Connecti
 
 def plan(database: apsw.Connection, name: str) -> list[str]:
     statement = f"EXPLAIN QUERY PLAN {SQL[name]}"
-    values = (1,) if "?" in statement else dict.fromkeys(PARAMETERS, 1)
+    positional = 2 if "?2" in statement else 1
+    values = (1,) * positional if "?" in statement else dict.fromkeys(PARAMETERS, 1)
     return [str(row[3]) for row in database.execute(statement, values)]
 
 
@@ -52,8 +53,8 @@ def test_a_claim_uses_pending_by_lane(database: apsw.Connection, name: str) -> N
         ("claim_primary", "waiting_by_lane (agent=? AND available_at>? AND available_at<?)"),
         ("claim_primary", "backing_off (agent=? AND thread=?)"),
         ("claim_thread", "pending_chats (agent=? AND thread=? AND id>?)"),
-        ("prune_messages", "completed_by_age (updated_at<?)"),
-        ("dead_messages", "dead_by_id"),
+        ("prune_messages", "finished_by_age (status=? AND updated_at<?)"),
+        ("dead_messages", "finished_by_age (status=?)"),
         ("pending_responses", "pending_by_channel (channel=?)"),
         ("history_page", "history_by_agent (agent_id=? AND id>? AND id<?)"),
         ("unadopted_messages", "unadopted_messages"),

@@ -78,7 +78,7 @@ def dummies(names: tuple[str | None, ...]) -> dict[str, None] | tuple[None, ...]
 
 def test_a_statement_goes_from_its_name_to_the_next(dialect: Path) -> None:
     (dialect / "some.sql").write_text("-- name: one\nSELECT 1;\n\n-- name: two\nSELECT 2\nWHERE 1 = 1;\n")
-    assert load_statements("test") == {"one": "SELECT 1", "two": "SELECT 2\nWHERE 1 = 1"}
+    assert load_statements("test") == {"one": "SELECT 1", "two": "SELECT 2 WHERE 1 = 1"}
 
 
 def test_comments_are_not_part_of_a_statement(dialect: Path) -> None:

@@ -136,7 +136,7 @@ class Claim(NamedTuple):
     @property
     def is_room_only(self) -> bool:
         """True when the run answers nobody: every message is a room post."""
-        return all(message.is_room_post for message in self.messages)
+        return self.primary.is_room_post and all(message.is_room_post for message in self.messages)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ def load_statements(dialect: str) -> Mapping[str, str]:
         for name, body in zip(parts[1::2], parts[2::2], strict=True):
             if name in found:
                 raise ValueError(f"The statement {name} stands twice in the SQL of {dialect}.")
-            found[name] = _without_comments(body)
+            found[name] = _bare(body)
     return MappingProxyType(found)
 
 
@@ -31,5 +31,7 @@ def load_migrations(dialect: str) -> list[tuple[int, str, str]]:
     return sorted((int(name[:4]), name.removesuffix(".sql"), text) for name, text in texts)
 
 
-def _without_comments(body: str) -> str:
-    return "\n".join(line for line in body.splitlines() if line and not line.startswith("--")).rstrip(";")
+def _bare(body: str) -> str:
+    """The statement without comments and line breaks: its text is the key by which a prepared one is found again."""
+    lines = (line for line in body.splitlines() if not line.startswith("--"))
+    return " ".join(" ".join(lines).split()).rstrip(";")

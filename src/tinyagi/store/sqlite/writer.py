@@ -117,13 +117,14 @@ class Writer:
 
     def _write_group(self, group: list[_Submission]) -> None:
         """Write the group and hand over what became of it; whatever happens, every caller gets an answer."""
+        changes = self._connection.total_changes()
         try:
             results = self._write_together(group)
         except (OutcomeUnknown, *FATAL) as error:
             results = self._fail_all(group, error)
         except Exception:
             results = self._replay(group)
-        self._deliver(results)
+        self._deliver(results, self._connection.total_changes() != changes)
         self._between_groups()
 
     def _replay(self, group: list[_Submission]) -> _Results:
@@ -200,14 +201,14 @@ class Writer:
             with contextlib.suppress(apsw.Error):
                 self._connection.execute("ROLLBACK")
 
-    def _deliver(self, results: _Results) -> None:
+    def _deliver(self, results: _Results, changed: bool) -> None:
         try:
-            self._loop.call_soon_threadsafe(self._hand_over, results)
+            self._loop.call_soon_threadsafe(self._hand_over, results, changed)
         except RuntimeError:
             # The loop is closed: every caller has gone.
             self._take_back(results)
 
-    def _hand_over(self, results: _Results) -> None:
+    def _hand_over(self, results: _Results, changed: bool) -> None:
         gone: _Results = []
         for submission, value in results:
             future = submission.future
@@ -218,7 +219,9 @@ class Writer:
             else:
                 future.set_result(value)
         self._take_back(gone)
-        self._committed()
+        # A claim that found nothing changes nothing: whoever waits for work must not be woken by their own question.
+        if changed:
+            self._committed()
 
     def _take_back(self, results: _Results) -> None:
         gone = [

@@ -1,25 +1,26 @@
 -- Claims: which message of a lane runs next, what shares its run, and the hold on the lane.
 
 -- name: claim_ready
--- The common case in one cheap look at a free lane: the best message that needs no waiting, the lane's count of holds,
--- and whether the case is not that common: something waits for its time, or something of lower priority is there.
-SELECT rows.*, ifnull(lane.holds, 0),
+-- The common case in one cheap look at a free lane: the best message that needs no waiting, the lane's count of holds
+-- (NULL while nobody has ever claimed, paused or held it), and whether the case is not that common: something waits for
+-- its time, or something of lower priority is there.
+SELECT rows.*, lane.holds,
        EXISTS (SELECT 1 FROM messages waiting INDEXED BY waiting_by_lane
-               WHERE waiting.agent = :agent AND waiting.status = 'pending' AND waiting.available_at > 0)
+               WHERE waiting.agent = ?1 AND waiting.status = 'pending' AND waiting.available_at > 0)
        OR EXISTS (SELECT 1 FROM messages lower INDEXED BY pending_by_lane
-                  WHERE lower.agent = :agent AND lower.status = 'pending' AND lower.available_at = 0
+                  WHERE lower.agent = ?1 AND lower.status = 'pending' AND lower.available_at = 0
                     AND lower.priority < rows.priority)
-FROM message_rows rows LEFT JOIN lanes lane ON lane.agent = :agent
+FROM message_rows rows LEFT JOIN lanes lane ON lane.agent = ?1
 WHERE rows.id = (
     SELECT id FROM messages INDEXED BY pending_by_lane
-    WHERE agent = :agent AND status = 'pending' AND available_at = 0 AND thread IS NOT NULL
+    WHERE agent = ?1 AND status = 'pending' AND available_at = 0 AND thread IS NOT NULL
     ORDER BY priority DESC, id LIMIT 1)
-  AND (lane.agent IS NULL OR (lane.claim_id IS NULL AND lane.paused = 0 AND lane.hold_until <= :now));
+  AND (lane.agent IS NULL OR (lane.claim_id IS NULL AND lane.paused = 0 AND lane.hold_until <= ?2));
 
 -- name: claim_primary
 -- In a lane that is free: the best by priority and id of what is ready and of what has waited long enough, unless its
 -- thread waits for a retry. Priority moves whole threads: when the best one has an older message of its thread before
--- it, that one runs first. The last column is the lane's count of holds.
+-- it, that one runs first. The last column is the lane's count of holds, or NULL.
 WITH ready AS (
   SELECT id, priority, thread FROM messages m INDEXED BY pending_by_lane
   WHERE agent = :agent AND status = 'pending' AND available_at = 0 AND thread IS NOT NULL
@@ -39,7 +40,7 @@ waited AS (
 best AS (
   SELECT id, priority, thread FROM (SELECT * FROM ready UNION ALL SELECT * FROM waited)
   ORDER BY priority DESC, id LIMIT 1)
-SELECT rows.*, ifnull(lane.holds, 0) FROM best LEFT JOIN lanes lane ON lane.agent = :agent
+SELECT rows.*, lane.holds FROM best LEFT JOIN lanes lane ON lane.agent = :agent
 JOIN message_rows rows ON rows.id = ifnull(
   (SELECT min(older.id) FROM messages older INDEXED BY pending_by_lane
    WHERE older.agent = :agent AND older.status = 'pending' AND older.available_at = 0
@@ -52,7 +53,7 @@ WHERE lane.agent IS NULL OR (lane.claim_id IS NULL AND lane.paused = 0 AND lane.
 SELECT * FROM message_rows rows WHERE rows.id IN (
   SELECT id FROM messages INDEXED BY pending_chats
   WHERE agent = :agent AND thread = :thread AND id > :primary AND status = 'pending' AND available_at <= :now
-    AND channel IN ('discord', 'telegram', 'whatsapp', 'web')
+    AND (channel = 'discord' OR channel = 'telegram' OR channel = 'whatsapp' OR channel = 'web')
   ORDER BY id LIMIT :limit)
 ORDER BY rows.id;
 
@@ -83,12 +84,12 @@ SELECT * FROM message_rows rows WHERE rows.id IN (
   ORDER BY priority DESC, id LIMIT :limit)
 ORDER BY rows.id;
 
+-- name: open_lane
+INSERT INTO lanes (agent, claim_id, claim_ids, owner, lease_until) VALUES (?, ?, ?, ?, ?);
+
 -- name: take_lane
 -- The condition cannot fail under the write lock; it is here so that a bug fails loudly.
-INSERT INTO lanes (agent, claim_id, claim_ids, owner, lease_until) VALUES (?, ?, ?, ?, ?)
-ON CONFLICT (agent) DO UPDATE SET claim_id = excluded.claim_id, claim_ids = excluded.claim_ids, owner = excluded.owner,
-  lease_until = excluded.lease_until
-WHERE claim_id IS NULL;
+UPDATE lanes SET claim_id = ?2, claim_ids = ?3, owner = ?4, lease_until = ?5 WHERE agent = ?1 AND claim_id IS NULL;
 
 -- name: renew_lane
 UPDATE lanes SET lease_until = ?3 WHERE agent = ?1 AND claim_id = ?2;

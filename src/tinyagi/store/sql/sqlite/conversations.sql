@@ -3,6 +3,9 @@
 -- name: conversation
 SELECT created_at, team FROM conversations WHERE id = ?;
 
+-- name: start_conversation
+INSERT INTO conversations (id, team, open, total, created_at) VALUES (?, ?, 1, 1, ?);
+
 -- name: join_conversation
 INSERT INTO conversations (id, team, open, total, created_at) VALUES (?, ?, 1, 1, ?)
 ON CONFLICT (id) DO UPDATE SET open = open + 1, total = total + 1;
@@ -17,7 +20,8 @@ UPDATE conversations SET open = open + 1 WHERE id = ?;
 SELECT total FROM conversations WHERE id = ? AND open = 0;
 
 -- name: count_open_conversations
-SELECT count(*) FROM conversations WHERE open > 0;
+-- Counts the entries of a partial index: as many as are open, however many there ever were.
+SELECT count(*) FROM conversations INDEXED BY open_conversations WHERE open > 0;
 
 -- name: conversation_row
 SELECT id, team, open, total, created_at FROM conversations WHERE id = ?;

@@ -1,11 +1,13 @@
 -- Messages on their way in and through the lane. Hot statements take positional parameters: they run by the thousand.
+-- They say OR FAIL because a refused operation is rolled back as a whole by the writer: SQLite need not keep a journal
+-- per statement for the triggers' sake.
 
 -- name: read_sequences
 -- AUTOINCREMENT's own table: the next ids, read under the write lock.
 SELECT name, seq FROM sqlite_sequence;
 
 -- name: insert_message
-INSERT INTO messages (id, message_id, channel, sender, sender_id, message, agent, from_agent, files, conversation_id,
+INSERT OR FAIL INTO messages (id, message_id, channel, sender, sender_id, message, agent, from_agent, files, conversation_id,
   parent_message_id, hop, team, thread, priority, available_at, created_at, updated_at, last_event_id)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?17, ?18);
 
@@ -13,18 +15,18 @@ VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?
 SELECT 1 FROM messages WHERE message_id = ?;
 
 -- name: start_message
-UPDATE messages SET status = 'processing', claim_id = ?2, claimed_by = agent, started_at = ?3, updated_at = ?3,
+UPDATE OR FAIL messages SET status = 'processing', claim_id = ?2, claimed_by = agent, started_at = ?3, updated_at = ?3,
   last_event_id = ?4
 WHERE id = ?1 AND status = 'pending';
 
 -- name: finish_message
 -- The claim in the condition is what makes a stale holder change nothing.
-UPDATE messages SET status = 'completed', claim_id = NULL, answered_by = ?3, updated_at = ?4, last_event_id = ?5
+UPDATE OR FAIL messages SET status = 'completed', claim_id = NULL, answered_by = ?3, updated_at = ?4, last_event_id = ?5
 WHERE id = ?1 AND claim_id = ?2;
 
 -- name: return_message
 -- Back to pending or on to dead, after a failure, a stop, a release or a crash.
-UPDATE messages SET status = ?3, claim_id = NULL, retry_count = ?4, last_error = ?5, available_at = ?6, updated_at = ?7,
+UPDATE OR FAIL messages SET status = ?3, claim_id = NULL, retry_count = ?4, last_error = ?5, available_at = ?6, updated_at = ?7,
   last_event_id = ?8
 WHERE id = ?1 AND claim_id = ?2;
 
@@ -49,9 +51,10 @@ WHERE id = ?1 AND status = 'dead';
 DELETE FROM messages WHERE id = ? AND status = 'dead';
 
 -- name: dead_messages
+-- Those that died last come first.
 SELECT * FROM message_rows
-WHERE status = 'dead' AND (:agent IS NULL OR agent = :agent)
-ORDER BY id DESC LIMIT :limit;
+WHERE status = 'dead' AND (status = 'completed' OR status = 'dead') AND (:agent IS NULL OR agent = :agent)
+ORDER BY updated_at DESC, id DESC LIMIT :limit;
 
 -- name: processing_messages
 SELECT * FROM message_rows

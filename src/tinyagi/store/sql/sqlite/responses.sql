@@ -1,7 +1,7 @@
 -- Responses, chat rooms and history: what people and agents read.
 
 -- name: insert_response
-INSERT INTO responses (id, message_id, channel, sender, sender_id, message, original_message, agent, files, metadata,
+INSERT OR FAIL INTO responses (id, message_id, channel, sender, sender_id, message, original_message, agent, files, metadata,
   conversation_id, seq, created_at, last_event_id)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 

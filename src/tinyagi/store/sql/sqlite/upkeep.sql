@@ -50,8 +50,9 @@ SELECT ifnull(min(position), 9223372036854775807) FROM cursors;
 -- The oldest slice by age, and of it what every reader has seen: the search never goes beyond the slice.
 DELETE FROM messages WHERE id IN (
   SELECT id FROM (
-    SELECT id, last_event_id FROM messages INDEXED BY completed_by_age
-    WHERE status = 'completed' AND updated_at < :before ORDER BY updated_at LIMIT :limit)
+    SELECT id, last_event_id FROM messages INDEXED BY finished_by_age
+    WHERE status = 'completed' AND (status = 'completed' OR status = 'dead') AND updated_at < :before
+    ORDER BY updated_at LIMIT :limit)
   WHERE last_event_id <= :floor)
 RETURNING conversation_id;
 

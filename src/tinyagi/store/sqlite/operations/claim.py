@@ -1,7 +1,7 @@
 """Claim, renew and release: the hold on a lane and on the messages of one run."""
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from tinyagi.domain.batching import MAX_MESSAGES, Batching, coalesce, joins_thread
 from tinyagi.domain.errors import ClaimLost
@@ -10,7 +10,8 @@ from tinyagi.domain.ids import AgentId, ClaimId
 from tinyagi.domain.messages import ROOM_CHANNEL, ROOM_PRIORITY, Claim, Message
 from tinyagi.store.sqlite.transaction import Transaction, encode_json
 
-COLUMNS: Final = len(Message._fields)
+_COLUMNS: Final = len(Message._fields)
+_AGENT: Final = Message._fields.index("agent")
 
 
 class ClaimRequest(NamedTuple):
@@ -25,37 +26,42 @@ class RenewRequest(NamedTuple):
 
 
 def claim(tx: Transaction, requests: Sequence[ClaimRequest]) -> list[Claim | None]:
-    taken: set[AgentId] = set()
+    # One look at all lanes together; each gives one row or none.
+    looks = [(request.agent, tx.now) for request in requests]
+    ready = {row[_AGENT]: row for row in tx.connection.executemany(tx.sql["claim_ready"], looks)}
     claims: list[Claim | None] = []
     started: list[tuple[object, ...]] = []
+    new_lanes: list[tuple[object, ...]] = []
     lanes: list[tuple[object, ...]] = []
     owner = str(tx.owner)
     for request in requests:
-        held = None if request.agent in taken else _take(tx, request)
+        row = ready.pop(request.agent, None)
+        if row is None or row[-1]:
+            row = _primary(tx, request.agent, taken=new_lanes + lanes)
+            if row is None:
+                claims.append(None)
+                continue
+        messages = _with_company(tx, Message._make(row[:_COLUMNS]), request.batching)
+        holds = row[_COLUMNS]
+        claim_id = ClaimId(tx.new_id("claim"))
+        held = Claim(claim_id, request.agent, messages, tx.now, tx.now + request.lease_ms, holds or 0)
         claims.append(held)
-        if held is None:
-            continue
-        taken.add(held.agent)
         start = _start_of(held)
         event_id = tx.record(start, held.primary)
-        started.extend([(number, held.id, tx.now, event_id) for number in start.ids])
-        lanes.append((held.agent, held.id, encode_json(start.ids), owner, held.lease_until))
+        started.extend([(number, claim_id, tx.now, event_id) for number in start.ids])
+        lane = (held.agent, claim_id, encode_json(start.ids), owner, held.lease_until)
+        (new_lanes if holds is None else lanes).append(lane)
     tx.connection.executemany(tx.sql["start_message"], started)
-    tx.connection.executemany(tx.sql["take_lane"], lanes)
+    tx.connection.executemany(tx.sql["open_lane"], new_lanes)
+    change_lanes(tx, "take_lane", lanes)
     return claims
 
 
-def _take(tx: Transaction, request: ClaimRequest) -> Claim | None:
-    lane = {"agent": request.agent, "now": tx.now}
-    row = tx.connection.execute(tx.sql["claim_ready"], lane).fetchone()
-    if row is None or row[-1]:
-        row = tx.connection.execute(tx.sql["claim_primary"], lane).fetchone()
-        if row is None:
-            return None
-    primary = Message._make(row[:COLUMNS])
-    messages = _with_company(tx, primary, request.batching)
-    claim_id = ClaimId(tx.new_id("claim"))
-    return Claim(claim_id, request.agent, messages, tx.now, tx.now + request.lease_ms, holds=row[COLUMNS])
+def _primary(tx: Transaction, agent: AgentId, taken: list[tuple[object, ...]]) -> tuple[Any, ...] | None:
+    """The full search, for a lane where something waits or has a lower priority, or where nothing seemed ready."""
+    if any(lane[0] == agent for lane in taken):
+        return None
+    return tx.connection.execute(tx.sql["claim_primary"], {"agent": agent, "now": tx.now}).fetchone()
 
 
 def _with_company(tx: Transaction, primary: Message, batching: Batching) -> tuple[Message, ...]:
@@ -98,6 +104,8 @@ def renew(tx: Transaction, requests: Sequence[RenewRequest]) -> list[int]:
 
 def change_lanes(tx: Transaction, name: str, rows: Sequence[tuple[object, ...]]) -> None:
     """Write lane rows that are conditional on their claim; the first two columns are agent and claim."""
+    if not rows:
+        return
     before = tx.connection.total_changes()
     tx.connection.executemany(tx.sql[name], rows)
     if tx.connection.total_changes() - before != len(rows):

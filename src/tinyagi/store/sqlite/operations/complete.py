@@ -67,6 +67,8 @@ class _Completion:
             self._responses.append(row_of(respond(tx, primary, text, outcome.files, outcome.metadata)))
         for fact in outcome.facts:
             tx.record(fact, primary)
+        if not outcome.handoffs and not outcome.posts:
+            return ()
         hop = max(message.hop for message in claim.messages) + 1
         handed_on = [self._hand_off(primary, handoff, hop) for handoff in outcome.handoffs]
         for post in outcome.posts:
@@ -131,8 +133,8 @@ def _done(tx: Transaction, claim: Claim, outcome: Outcome, history_id: int) -> C
     primary = claim.primary
     return ChainStepDone(
         claim_id=claim.id,
-        ids=tuple(message.id for message in claim.messages),
-        message_ids=tuple(message.message_id for message in claim.messages),
+        ids=tuple([message.id for message in claim.messages]),
+        message_ids=tuple([message.message_id for message in claim.messages]),
         channel=primary.channel,
         sender=primary.sender,
         content=outcome.answer,

@@ -48,8 +48,9 @@ class Inflow:
         self._tx = tx
         self._messages: list[tuple[object, ...]] = []
         self._history: list[tuple[object, ...]] = []
-        self._conversations: list[tuple[object, ...]] = []
-        self._started: dict[str, tuple[int, TeamId | None]] = {}
+        self._starting: list[tuple[object, ...]] = []
+        self._joining: list[tuple[object, ...]] = []
+        self._known: dict[str, tuple[int, TeamId | None]] = {}
 
     def add_parts(self, parts: Sequence[NewMessage]) -> tuple[Message, ...]:
         root = self.add(parts[0])
@@ -60,17 +61,15 @@ class Inflow:
         """Give the message its ids, its thread and its events; an empty id is made from the message or its channel."""
         tx = self._tx
         message_id = message_id or new.message_id or tx.new_id(new.channel)
-        if root is not None:
-            conversation_id, started_at, team = (
-                root.conversation_id,
-                root.conversation_started_at,
-                root.conversation_team,
-            )
-        elif new.conversation_id is None:
+        joined = root.conversation_id if root is not None else new.conversation_id
+        if joined is None:
             conversation_id, started_at, team = ConversationId(message_id), tx.now, new.team
+            self._starting.append((conversation_id, team, started_at))
+            self._known[conversation_id] = (started_at, team)
         else:
-            conversation_id = new.conversation_id
+            conversation_id = joined
             started_at, team = self._conversation(conversation_id, new.team)
+            self._joining.append((conversation_id, team, started_at))
         event_id = tx.next_event_id()
         message = Message(
             tx.next_id("messages"),
@@ -103,7 +102,6 @@ class Inflow:
         )
         # A plain tuple of plain values: SQLite's module takes the slow road for subclasses of either.
         self._messages.append((*message[:10], *message[12:17], new.available_at, tx.now, event_id))
-        self._conversations.append((conversation_id, team, started_at))
         history_id = self.add_history(message, Role.USER, new.message, event_id)
         tx.record(MessageReceived(message._asdict(), history_id), message)
         for fact in new.facts:
@@ -133,13 +131,14 @@ class Inflow:
     def write(self) -> None:
         connection, sql = self._tx.connection, self._tx.sql
         connection.executemany(sql["insert_message"], self._messages)
-        connection.executemany(sql["join_conversation"], self._conversations)
+        connection.executemany(sql["start_conversation"], self._starting)
+        connection.executemany(sql["join_conversation"], self._joining)
         connection.executemany(sql["insert_history"], self._history)
 
     def _conversation(self, conversation_id: str, team: TeamId | None) -> tuple[int, TeamId | None]:
         """When the conversation started and whose it is; one that nobody knows starts now."""
-        known = self._started.get(conversation_id)
+        known = self._known.get(conversation_id)
         if known is None:
             row = self._tx.connection.execute(self._tx.sql["conversation"], (conversation_id,)).fetchone()
-            known = self._started[conversation_id] = row or (self._tx.now, team)
+            known = self._known[conversation_id] = row or (self._tx.now, team)
         return known

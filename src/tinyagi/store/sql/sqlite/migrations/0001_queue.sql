@@ -1,4 +1,6 @@
 -- The queue: messages, lanes, conversations, responses, rooms, history, the event log and its readers.
+-- Checks and partial indexes spell out OR instead of IN: SQLite builds a temporary table for a longer IN list, and does
+-- so again for every row that is written.
 
 -- Other tools insert rows with the columns they know, so every column of ours has a default. Such a row has no thread
 -- yet; adoption routes it. AUTOINCREMENT because an id is a key in the lake and must never name two rows.
@@ -19,7 +21,7 @@ CREATE TABLE messages (
   thread            TEXT,
   priority          INTEGER NOT NULL DEFAULT 0,
   status            TEXT NOT NULL DEFAULT 'pending'
-                    CHECK (status IN ('pending', 'processing', 'completed', 'dead')),
+                    CHECK (status = 'pending' OR status = 'processing' OR status = 'completed' OR status = 'dead'),
   retry_count       INTEGER NOT NULL DEFAULT 0,
   last_error        TEXT,
   available_at      INTEGER NOT NULL DEFAULT 0,
@@ -40,9 +42,9 @@ CREATE INDEX waiting_by_lane ON messages (agent, available_at) WHERE status = 'p
 CREATE INDEX backing_off ON messages (agent, thread) WHERE status = 'pending' AND retry_count > 0 AND available_at > 0;
 -- Only messages of chats share a run with others of their thread.
 CREATE INDEX pending_chats ON messages (agent, thread, id)
-  WHERE status = 'pending' AND channel IN ('discord', 'telegram', 'whatsapp', 'web');
-CREATE INDEX completed_by_age ON messages (updated_at) WHERE status = 'completed';
-CREATE INDEX dead_by_id ON messages (id) WHERE status = 'dead';
+  WHERE status = 'pending'
+    AND (channel = 'discord' OR channel = 'telegram' OR channel = 'whatsapp' OR channel = 'web');
+CREATE INDEX finished_by_age ON messages (status, updated_at) WHERE status = 'completed' OR status = 'dead';
 CREATE INDEX unadopted_messages ON messages (id) WHERE thread IS NULL;
 CREATE INDEX messages_by_conversation ON messages (conversation_id);
 
@@ -69,6 +71,8 @@ CREATE TABLE conversations (
   created_at INTEGER NOT NULL
 ) WITHOUT ROWID;
 
+CREATE INDEX open_conversations ON conversations (id) WHERE open > 0;
+
 CREATE TABLE responses (
   id               INTEGER PRIMARY KEY AUTOINCREMENT,
   message_id       TEXT NOT NULL,
@@ -80,7 +84,8 @@ CREATE TABLE responses (
   agent            TEXT,
   files            TEXT,
   metadata         TEXT,
-  status           TEXT NOT NULL DEFAULT 'pending' CHECK (status IN ('pending', 'acked', 'failed')),
+  status           TEXT NOT NULL DEFAULT 'pending'
+                   CHECK (status = 'pending' OR status = 'acked' OR status = 'failed'),
   conversation_id  TEXT,
   seq              INTEGER NOT NULL DEFAULT 0,
   attempts         INTEGER NOT NULL DEFAULT 0,
@@ -112,7 +117,7 @@ CREATE INDEX unadopted_chat_messages ON chat_messages (id) WHERE last_event_id I
 CREATE TABLE agent_messages (
   id            INTEGER PRIMARY KEY AUTOINCREMENT,
   agent_id      TEXT NOT NULL,
-  role          TEXT NOT NULL CHECK (role IN ('user', 'assistant')),
+  role          TEXT NOT NULL CHECK (role = 'user' OR role = 'assistant'),
   channel       TEXT NOT NULL,
   sender        TEXT NOT NULL,
   message_id    TEXT NOT NULL,
@@ -143,20 +148,21 @@ CREATE TABLE cursors (
 ) WITHOUT ROWID;
 
 -- Queue depth in O(1). Triggers keep the counts, so they are right whoever writes the rows. One row per lane, not one
--- per status: an update then touches one key.
+-- per status: an update then touches one key. No constraints: with one, SQLite keeps a journal per statement for the
+-- case that it fails inside the trigger.
 CREATE TABLE lane_counters (
   lane       TEXT PRIMARY KEY,
-  pending    INTEGER NOT NULL DEFAULT 0,
-  processing INTEGER NOT NULL DEFAULT 0,
-  completed  INTEGER NOT NULL DEFAULT 0,
-  dead       INTEGER NOT NULL DEFAULT 0
+  pending    INTEGER DEFAULT 0,
+  processing INTEGER DEFAULT 0,
+  completed  INTEGER DEFAULT 0,
+  dead       INTEGER DEFAULT 0
 ) WITHOUT ROWID;
 
 CREATE TABLE channel_counters (
   channel TEXT PRIMARY KEY,
-  pending INTEGER NOT NULL DEFAULT 0,
-  acked   INTEGER NOT NULL DEFAULT 0,
-  failed  INTEGER NOT NULL DEFAULT 0
+  pending INTEGER DEFAULT 0,
+  acked   INTEGER DEFAULT 0,
+  failed  INTEGER DEFAULT 0
 ) WITHOUT ROWID;
 
 CREATE TRIGGER count_message_in AFTER INSERT ON messages BEGIN
