@@ -5,7 +5,7 @@ from tests.contract.test_claim import say, take
 from tests.support.clock import FakeClock
 from tests.support.log import read_all
 from tinyagi.domain.events import LaneResumed, ProcessorStart
-from tinyagi.domain.messages import Outcome
+from tinyagi.domain.messages import NewMessage, Outcome
 from tinyagi.store.base import LogBounds, PruneReport, Retention, Store
 
 DAY = timedelta(days=1)
@@ -139,6 +139,21 @@ async def test_history_is_paged_newest_first_between_two_ids(store: Store) -> No
     assert [entry.content for entry in older] == ["2", "1"]
     assert [entry.content for entry in newer] == ["4"]
     assert [entry.content for entry in everything] == ["w4", "4", "w3"]
+
+
+async def test_history_pages_reach_over_what_is_indexed_and_what_is_not_yet(store: Store) -> None:
+    await store.queue.enqueue_many([NewMessage(str(n), (CODER, WRITER)[n % 2]) for n in range(4500)])
+    await store.queue.enqueue_many([NewMessage(f"young {n}", (CODER, WRITER)[n % 2]) for n in range(6)])
+
+    found: list[str] = []
+    before: int | None = None
+    while page := await store.history.of_agent(CODER, before=before, limit=700):
+        found += [entry.content for entry in page]
+        before = page[-1].id
+
+    assert found[:4] == ["young 4", "young 2", "young 0", "4498"]
+    assert len(found) == 2250 + 3
+    assert [int(content) for content in found[3:]] == list(range(4498, -1, -2))
 
 
 async def test_depth_counts_per_status_and_per_lane(store: Store) -> None:

@@ -56,8 +56,9 @@ def test_a_claim_uses_pending_by_lane(database: apsw.Connection, name: str) -> N
         ("prune_messages", "finished_by_age (status=? AND updated_at<?)"),
         ("dead_messages", "finished_by_age (status=?)"),
         ("pending_responses", "pending_by_channel (channel=?)"),
-        ("history_page", "history_by_agent (agent_id=? AND id>? AND id<?)"),
+        ("history_page", "history_index USING PRIMARY KEY (agent_id=? AND id>? AND id<?)"),
         ("unadopted_messages", "unadopted_messages"),
+        ("prune_conversation", "descendants (conversation_id=?)"),
     ],
 )
 def test_a_search_uses_the_index_made_for_it(database: apsw.Connection, name: str, index: str) -> None:

@@ -103,6 +103,8 @@ def _import(connection: apsw.Connection, sql: Mapping[str, str], now: int) -> No
         connection.execute(sql[f"import_{name}"])
     for table in _LEGACY_TABLES:
         connection.execute(sql[f"record_{table}"], {"now": now})
+    connection.execute(sql["index_imported_history"])
+    connection.execute(sql["mark_history_indexed"])
     connection.execute(sql["keep_sequences"])
     for table in _LEGACY_TABLES:
         connection.execute(sql[f"drop_{table}"])

@@ -46,6 +46,7 @@ class Transaction:
         self._ids = context.ids
         sequences: list[Any] = connection.execute(context.sql["read_sequences"]).fetchall()
         self._sequences: dict[str, int] = dict(sequences)
+        self._last_event = self._sequences.get("events", 0)
         self._events: list[tuple[object, ...]] = []
 
     def next_id(self, table: str) -> int:
@@ -53,22 +54,41 @@ class Transaction:
         self._sequences[table] = number = self._sequences.get(table, 0) + 1
         return number
 
+    def unindexed_history(self) -> int:
+        """How many lines of history were written since they were last indexed."""
+        return self._sequences.get("agent_messages", 0) - self._sequences["history_index"]
+
     def new_id(self, prefix: str) -> str:
         return self._ids.new(prefix, self.now)
 
     def record(self, event: Event, message: Message) -> int:
         """Append a fact about a message to the log and return its id."""
-        return self._append(
-            event, message.message_id, message.conversation_id, message.conversation_started_at, message.agent
+        self._last_event = number = self._last_event + 1
+        self._events.append(
+            (
+                number,
+                event.type,
+                event.version,
+                message.message_id,
+                message.conversation_id,
+                message.conversation_started_at,
+                message.agent,
+                _encode(event).decode(),
+                self.now,
+            )
         )
+        return number
 
     def record_alone(self, event: Event, agent: AgentId | None = None, message_id: str | None = None) -> int:
         """Append a fact that belongs to no conversation."""
-        return self._append(event, message_id, None, None, agent)
+        self._last_event = number = self._last_event + 1
+        payload = _encode(event).decode()
+        self._events.append((number, event.type, event.version, message_id, None, None, agent, payload, self.now))
+        return number
 
     def next_event_id(self) -> int:
         """The id that the next recorded fact will get."""
-        return self._sequences.get("events", 0) + 1
+        return self._last_event + 1
 
     def change(self, name: str, row: tuple[Any, ...]) -> bool:
         """Run a conditional statement; True when it changed a row."""
@@ -84,18 +104,3 @@ class Transaction:
         if self._events:
             self.connection.executemany(self.sql["insert_event"], self._events)
             self._events.clear()
-
-    def _append(
-        self,
-        event: Event,
-        message_id: str | None,
-        conversation_id: str | None,
-        started_at: int | None,
-        agent: str | None,
-    ) -> int:
-        number = self.next_id("events")
-        payload = _encode(event).decode()
-        self._events.append(
-            (number, event.type, event.version, message_id, conversation_id, started_at, agent, payload, self.now)
-        )
-        return number

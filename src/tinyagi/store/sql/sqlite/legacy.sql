@@ -138,6 +138,9 @@ SELECT last_event_id, 'row_imported', 1, message_id, agent_id,
          'created_at', created_at)), :now
 FROM agent_messages ORDER BY id;
 
+-- name: index_imported_history
+INSERT INTO history_index (agent_id, id) SELECT agent_id, id FROM agent_messages;
+
 -- name: keep_sequences
 -- A deleted row's id must not come back: the old sequence may be ahead of the highest row that is left.
 UPDATE sqlite_sequence SET seq = max(seq, ifnull(

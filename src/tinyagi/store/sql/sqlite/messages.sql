@@ -3,8 +3,8 @@
 -- per statement for the triggers' sake.
 
 -- name: read_sequences
--- AUTOINCREMENT's own table: the next ids, read under the write lock.
-SELECT name, seq FROM sqlite_sequence;
+-- AUTOINCREMENT's own table tells the next ids, read under the write lock. With them comes how far history is indexed.
+SELECT name, seq FROM sqlite_sequence UNION ALL SELECT 'history_index', through FROM history_indexed;
 
 -- name: insert_message
 INSERT OR FAIL INTO messages (id, message_id, channel, sender, sender_id, message, agent, from_agent, files, conversation_id,

@@ -40,10 +40,21 @@ INSERT INTO chat_messages (id, team_id, from_agent, message, created_at, last_ev
 INSERT INTO agent_messages (id, agent_id, role, channel, sender, message_id, content, created_at, last_event_id)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?);
 
+-- name: index_history
+INSERT INTO history_index (agent_id, id)
+SELECT agent_id, id FROM agent_messages WHERE id > (SELECT through FROM history_indexed) ORDER BY agent_id, id;
+
+-- name: mark_history_indexed
+UPDATE history_indexed SET through = (SELECT ifnull(max(id), 0) FROM agent_messages);
+
 -- name: history_page
--- Newest first; the two bounds are the page's cursors.
+-- Newest first; the two bounds are the page's cursors. The youngest lines are not in the index yet: they are few, and
+-- looked through.
 SELECT id, agent_id, role, channel, sender, message_id, content, created_at FROM agent_messages
-WHERE agent_id = :agent AND id < :before AND id > :since ORDER BY id DESC LIMIT :limit;
+WHERE id IN (
+    SELECT id FROM history_index WHERE agent_id = :agent AND id < :before AND id > :since ORDER BY id DESC LIMIT :limit)
+  OR (id > (SELECT through FROM history_indexed) AND agent_id = :agent AND id < :before AND id > :since)
+ORDER BY id DESC LIMIT :limit;
 
 -- name: history_of_all
 SELECT id, agent_id, role, channel, sender, message_id, content, created_at FROM agent_messages

@@ -58,7 +58,9 @@ RETURNING conversation_id;
 
 -- name: prune_conversation
 DELETE FROM conversations WHERE id = ?1 AND open = 0
-  AND NOT EXISTS (SELECT 1 FROM messages WHERE conversation_id = ?1);
+  AND NOT EXISTS (SELECT 1 FROM messages WHERE message_id = ?1)
+  AND NOT EXISTS (SELECT 1 FROM messages INDEXED BY descendants
+                  WHERE conversation_id = ?1 AND conversation_id <> message_id);
 
 -- name: prune_responses
 DELETE FROM responses WHERE id IN (

@@ -1,7 +1,7 @@
 """Enqueue: the message, its place in a conversation, its line in the agent's history, and its events."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import apsw
 
@@ -11,6 +11,9 @@ from tinyagi.domain.ids import ConversationId, MessageId, TeamId
 from tinyagi.domain.messages import Message, NewMessage, Status, thread_of
 from tinyagi.domain.responses import Role
 from tinyagi.store.sqlite.transaction import Transaction, encode_json
+
+MAX_UNINDEXED: Final = 2000
+"""Lines of history that a reader has to look through; indexing them together costs few pages of the log."""
 
 
 class EnqueueRequest(NamedTuple):
@@ -134,6 +137,9 @@ class Inflow:
         connection.executemany(sql["start_conversation"], self._starting)
         connection.executemany(sql["join_conversation"], self._joining)
         connection.executemany(sql["insert_history"], self._history)
+        if self._tx.unindexed_history() > MAX_UNINDEXED:
+            connection.execute(sql["index_history"])
+            connection.execute(sql["mark_history_indexed"])
 
     def _conversation(self, conversation_id: str, team: TeamId | None) -> tuple[int, TeamId | None]:
         """When the conversation started and whose it is; one that nobody knows starts now."""

@@ -46,7 +46,8 @@ CREATE INDEX pending_chats ON messages (agent, thread, id)
     AND (channel = 'discord' OR channel = 'telegram' OR channel = 'whatsapp' OR channel = 'web');
 CREATE INDEX finished_by_age ON messages (status, updated_at) WHERE status = 'completed' OR status = 'dead';
 CREATE INDEX unadopted_messages ON messages (id) WHERE thread IS NULL;
-CREATE INDEX messages_by_conversation ON messages (conversation_id);
+-- A conversation is named after its root, which is found by its message_id: only what descends from it is indexed.
+CREATE INDEX descendants ON messages (conversation_id) WHERE conversation_id <> message_id;
 
 -- A claim is held on the lane's row: two claims in one lane cannot exist. The row also lists the messages of the run
 -- (`claim_ids`, a JSON array), so that finding them needs no index that every run would have to write.
@@ -126,7 +127,17 @@ CREATE TABLE agent_messages (
   last_event_id INTEGER
 );
 
-CREATE INDEX history_by_agent ON agent_messages (agent_id, id);
+-- An agent's lines in order. Kept by hand and in batches: as an index it would cost a page of the log for every line,
+-- because every agent's lines end on a page of their own. Lines beyond `through` are not in it yet.
+CREATE TABLE history_index (
+  agent_id TEXT NOT NULL,
+  id       INTEGER NOT NULL,
+  PRIMARY KEY (agent_id, id)
+) WITHOUT ROWID;
+
+CREATE TABLE history_indexed (through INTEGER NOT NULL);
+INSERT INTO history_indexed VALUES (0);
+
 CREATE INDEX unadopted_agent_messages ON agent_messages (id) WHERE last_event_id IS NULL;
 
 CREATE TABLE events (

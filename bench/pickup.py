@@ -1,0 +1,74 @@
+"""How soon a message of another process is claimed here, and what an idle store costs."""
+
+import asyncio
+import random
+import sys
+import time
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+from neighbour import AGENT
+from samples import ANSWER, Spread
+from tinyagi.domain.batching import Batching
+from tinyagi.domain.messages import Claim, Outcome
+from tinyagi.store.sqlite.store import SqliteStore
+
+PATIENCE: Final = 30
+LONGEST_PAUSE: Final = 0.05
+"""Messages come at random times, up to two polls of the store apart: one that always comes just after a poll would show
+the worst case, one just before it the best."""
+
+
+async def measure_pickup(path: Path, messages: int) -> Spread:
+    """Milliseconds from the commit's return over there to the claim's return here."""
+    dice = random.Random(4711)
+    delays = []
+    async with await SqliteStore.open(path) as store, _neighbour("enqueue", path) as (process, asks, answers):
+        for _ in range(messages):
+            asks.write(f"{dice.uniform(0, LONGEST_PAUSE)}\n".encode())
+            async with asyncio.timeout(PATIENCE):
+                claim = await _next_claim(store)
+                claimed_at = time.monotonic_ns()
+                committed_at = int(await answers.readline())
+            delays.append((claimed_at - committed_at) / 1e6)
+            await store.queue.complete(claim, Outcome(ANSWER))
+        asks.close()
+        await process.wait()
+    return Spread.of(delays)
+
+
+async def measure_idle(path: Path, seconds: float) -> float:
+    """Percent of one core."""
+    async with _neighbour("idle", path, str(seconds)) as (_, _, answers), asyncio.timeout(seconds + PATIENCE):
+        return float(await answers.readline())
+
+
+async def _next_claim(store: SqliteStore) -> Claim:
+    """Look before claiming: a claim is a write, and every write of ours wakes us again."""
+    while True:
+        seen = store.changes.version
+        if AGENT in await store.queue.claimable_lanes():
+            claim = await store.queue.claim(AGENT, batching=Batching.NONE)
+            if claim is not None:
+                return claim
+        await store.changes.beyond(seen)
+
+
+@asynccontextmanager
+async def _neighbour(
+    *arguments: str | Path,
+) -> AsyncIterator[tuple[Process, asyncio.StreamWriter, asyncio.StreamReader]]:
+    program = Path(__file__).with_name("neighbour.py")
+    process = await asyncio.create_subprocess_exec(sys.executable, program, *arguments, stdin=PIPE, stdout=PIPE)
+    if process.stdin is None or process.stdout is None:
+        raise RuntimeError("A child with pipes has streams.")
+    try:
+        yield process, process.stdin, process.stdout
+        await asyncio.wait_for(process.wait(), PATIENCE)
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()

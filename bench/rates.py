@@ -1,0 +1,118 @@
+"""Operations per second of all libraries at several numbers of callers, in rounds, so that noise meets all alike."""
+
+import shutil
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+from ours import Ours
+from rivals import Huey, InThreads, Lite, Persist
+from samples import Contender, Operation, Sample, Spread, sample_take
+
+OURS: Final = Ours.name
+OPEN: Final[Mapping[str, Callable[[Path, int], Contender]]] = {
+    Ours.name: Ours,
+    Huey.name: lambda folder, callers: InThreads(Huey(folder), callers),
+    Lite.name: lambda folder, callers: InThreads(Lite(folder, callers), callers),
+    Persist.name: lambda folder, callers: InThreads(Persist(folder), callers),
+}
+LIBRARIES: Final = tuple(OPEN)
+RIVALS: Final = tuple(name for name in LIBRARIES if name != OURS)
+MIN_ROUNDS: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    name: str
+    durability: str
+    keeps: str
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How thoroughly the libraries are looked at with so many callers."""
+
+    callers: int
+    seconds: float
+    """Of one sample."""
+    rounds: int
+    budget: float
+    """Seconds after which no further round is started; the first two always run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """What one library did in all rounds of one operation."""
+
+    rate: Spread
+    """Operations per second."""
+    slowest: float
+    failures: Counter[str]
+
+    @classmethod
+    def of(cls, samples: Sequence[Sample]) -> "Score":
+        return cls(
+            rate=Spread.of(sample.rate for sample in samples),
+            slowest=max(sample.slowest for sample in samples),
+            failures=Counter(failure for sample in samples for failure in sample.failures),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """All libraries with one number of callers."""
+
+    callers: int
+    rounds: int
+    by_library: Mapping[tuple[Operation, str], Score]
+
+    def ratio(self, operation: Operation, rival: str, of: Literal["median", "high"] = "median") -> float:
+        """Ours over theirs; infinite when they finished nothing."""
+        ours, theirs = (getattr(self.by_library[operation, library].rate, of) for library in (OURS, rival))
+        return float(ours / theirs) if theirs else float("inf")
+
+
+def introduce(folder: Path) -> list[Library]:
+    """What the libraries promise by default, as their open connections tell it."""
+    libraries = []
+    for name in LIBRARIES:
+        with _fresh(name, folder, callers=1) as contender:
+            libraries.append(Library(name, contender.durability, contender.keeps))
+    return libraries
+
+
+def measure_rates(effort: Effort, folder: Path, tell: Callable[[str], None]) -> Scores:
+    """Visit every library once per round, each round beginning with another one."""
+    started = time.monotonic()
+    samples: dict[tuple[Operation, str], list[Sample]] = {}
+    rounds = 0
+    while rounds < effort.rounds and (rounds < MIN_ROUNDS or time.monotonic() - started < effort.budget):
+        first = rounds % len(LIBRARIES)
+        rounds += 1
+        for library in LIBRARIES[first:] + LIBRARIES[:first]:
+            tell(f"{effort.callers} callers, round {rounds}: {library}")
+            with _fresh(library, folder, effort.callers) as contender:
+                contender.warm_up()
+                # Takes come first: they find the backlog and nothing else.
+                samples.setdefault(("take", library), []).append(sample_take(contender, effort.seconds))
+                samples.setdefault(("enqueue", library), []).append(contender.run("enqueue", effort.seconds))
+    return Scores(effort.callers, rounds, {key: Score.of(taken) for key, taken in samples.items()})
+
+
+@contextmanager
+def _fresh(library: str, folder: Path, callers: int) -> Iterator[Contender]:
+    """The library on files of its own, which are gone afterwards."""
+    own = folder / library
+    own.mkdir(parents=True)
+    try:
+        contender = OPEN[library](own, callers)
+        try:
+            yield contender
+        finally:
+            contender.close()
+    finally:
+        shutil.rmtree(own)

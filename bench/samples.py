@@ -1,0 +1,170 @@
+"""One sample: callers repeat an operation side by side for a while, and what they finish is counted."""
+
+import asyncio
+import threading
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from statistics import median
+from typing import Final, Literal, NamedTuple, Protocol
+
+Operation = Literal["enqueue", "take"]
+OPERATIONS: Final[tuple[Operation, ...]] = ("enqueue", "take")
+
+TEXT: Final = "Please look into case 4711 and tell the customer what will happen next with it."
+ANSWER: Final = "The parcel was found and leaves today; the customer has been told so."
+
+BACKLOG: Final = 3200
+"""Messages that wait when a take begins, fifty for each of 64 callers: the same for all libraries, because some of them
+search their whole backlog."""
+WARM_UP: Final = 16
+
+
+class Contender(Protocol):
+    """A library with one open queue on fresh files."""
+
+    name: str
+    keeps: str
+    """What is left of a message that was taken and finished."""
+
+    @property
+    def durability(self) -> str:
+        """Journal mode and synchronous level, asked of the connection that writes."""
+
+    def warm_up(self) -> None:
+        """Enqueue and take a few messages, one after the other."""
+
+    def fill(self, messages: int) -> None:
+        """Enqueue so many messages for the callers to take."""
+
+    def run(self, operation: Operation, seconds: float) -> "Sample":
+        """Let all callers repeat the operation until the time is over or nothing is left."""
+
+    def close(self) -> None:
+        """Let go of the files."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    operations: int
+    seconds: float
+    ran_dry: bool
+    """Nothing was left to take before the time was over."""
+    slowest: float
+    """Seconds of the longest single operation, also of those that ended after the time was over."""
+    failures: tuple[str, ...] = ()
+
+    @property
+    def rate(self) -> float:
+        return self.operations / self.seconds
+
+    def __add__(self, other: "Sample") -> "Sample":
+        return Sample(
+            self.operations + other.operations,
+            self.seconds + other.seconds,
+            other.ran_dry,
+            max(self.slowest, other.slowest),
+            self.failures + other.failures,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """The middle and the ends of what the rounds gave."""
+
+    median: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, values: Iterable[float]) -> "Spread":
+        ordered = sorted(values)
+        return cls(median(ordered), ordered[0], ordered[-1])
+
+
+class _Tally(NamedTuple):
+    finished: int
+    last: float
+    slowest: float
+    is_dry: bool = False
+    failure: str | None = None
+
+
+class _Window:
+    """What ends after the window is not counted: callers that wait for a lock would stretch it as long as they wait."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self.start = self.end = 0.0
+
+    def open(self) -> None:
+        self.start = time.perf_counter()
+        self.end = self.start + self.seconds
+
+    def sample(self, tallies: Iterable[_Tally]) -> Sample:
+        tallies = list(tallies)
+        ran_dry = all(tally.is_dry or tally.failure for tally in tallies)
+        seconds = max(tally.last for tally in tallies) - self.start if ran_dry else self.seconds
+        failures = tuple(tally.failure for tally in tallies if tally.failure)
+        finished = sum(tally.finished for tally in tallies)
+        slowest = max(tally.slowest for tally in tallies)
+        return Sample(finished, max(seconds, 1e-9), ran_dry, slowest, failures)
+
+
+def sample_take(contender: Contender, seconds: float) -> Sample:
+    """Drain the backlog, as often as it takes to fill the time; filling it is not timed."""
+    contender.fill(BACKLOG)
+    sample = contender.run("take", seconds)
+    while sample.ran_dry and sample.seconds < seconds and not sample.failures:
+        contender.fill(BACKLOG)
+        sample += contender.run("take", seconds)
+    return sample
+
+
+def in_threads(operation: Callable[[int], bool], callers: int, seconds: float) -> Sample:
+    """Run with a thread per caller; all start at the same instant."""
+    window = _Window(seconds)
+    gate = threading.Barrier(callers, action=window.open)
+
+    def call(caller: int) -> _Tally:
+        gate.wait()
+        finished, last, slowest = 0, window.start, 0.0
+        try:
+            while operation(caller):
+                now = time.perf_counter()
+                slowest = max(slowest, now - last)
+                if now > window.end:
+                    return _Tally(finished, last, slowest)
+                finished, last = finished + 1, now
+        except Exception as error:  # a library that gives up under load is a result, not a mistake of the benchmark
+            return _Tally(finished, last, slowest, failure=_name(error))
+        return _Tally(finished, last, slowest, is_dry=True)
+
+    with ThreadPoolExecutor(callers) as pool:
+        return window.sample(pool.map(call, range(callers)))
+
+
+async def in_tasks(operation: Callable[[int], Awaitable[bool]], callers: int, seconds: float) -> Sample:
+    """Run with a task per caller in this event loop; the counterpart of `in_threads`."""
+    window = _Window(seconds)
+
+    async def call(caller: int) -> _Tally:
+        finished, last, slowest = 0, window.start, 0.0
+        try:
+            while await operation(caller):
+                now = time.perf_counter()
+                slowest = max(slowest, now - last)
+                if now > window.end:
+                    return _Tally(finished, last, slowest)
+                finished, last = finished + 1, now
+        except Exception as error:
+            return _Tally(finished, last, slowest, failure=_name(error))
+        return _Tally(finished, last, slowest, is_dry=True)
+
+    window.open()
+    return window.sample(await asyncio.gather(*(call(caller) for caller in range(callers))))
+
+
+def _name(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
