@@ -1,11 +1,15 @@
 from datetime import timedelta
 
+import pytest
+
 from tests.contract.conftest import CODER, WRITER
 from tests.contract.test_claim import say, take
 from tests.support.clock import FakeClock
 from tests.support.log import read_all
+from tinyagi.domain.errors import DuplicateMessage
 from tinyagi.domain.events import LaneResumed, ProcessorStart
-from tinyagi.domain.messages import NewMessage, Outcome
+from tinyagi.domain.ids import MessageId
+from tinyagi.domain.messages import Handoff, NewMessage, Outcome
 from tinyagi.store.base import LogBounds, PruneReport, Retention, Store
 
 DAY = timedelta(days=1)
@@ -123,6 +127,21 @@ async def test_pruning_goes_on_beyond_one_slice(store: Store, clock: FakeClock) 
     report = await store.queue.prune(Retention())
 
     assert (report.messages, report.unfetched) == (30, 30)
+
+
+async def test_an_id_stays_taken_as_long_as_its_conversation_lives(store: Store, clock: FakeClock) -> None:
+    await say(store, "root", message_id=MessageId("m1"))
+    await store.queue.complete(await take(store), Outcome("ok", handoffs=(Handoff(WRITER, "go on"),)))
+    clock.advance(timedelta(days=2))
+    assert (await store.queue.prune(Retention())).messages == 1
+
+    with pytest.raises(DuplicateMessage):
+        await say(store, "again", message_id=MessageId("m1"))
+
+    await store.queue.complete(await take(store, WRITER), Outcome("done"))
+    clock.advance(timedelta(days=2))
+    await store.queue.prune(Retention())
+    assert await say(store, "again", message_id=MessageId("m1")) > 2
 
 
 async def test_history_is_paged_newest_first_between_two_ids(store: Store) -> None:

@@ -1,6 +1,7 @@
 """Names of things: typed ids, the pattern for ids people choose, and the source of ids we make."""
 
 import re
+from functools import lru_cache
 from typing import Final, NewType
 
 AgentId = NewType("AgentId", str)
@@ -17,6 +18,7 @@ _PAIRS: Final = tuple(high + low for high in _ALPHABET for low in _ALPHABET)
 _SPAN: Final = len(_PAIRS) ** 2
 
 
+@lru_cache(maxsize=1024)
 def is_valid_id(text: str) -> bool:
     """True when the text may name an agent or a team."""
     return ID_PATTERN.fullmatch(text) is not None

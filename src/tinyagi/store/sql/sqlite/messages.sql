@@ -11,8 +11,9 @@ INSERT OR FAIL INTO messages (id, message_id, channel, sender, sender_id, messag
   parent_message_id, hop, team, thread, priority, available_at, created_at, updated_at, last_event_id)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?17, ?18);
 
--- name: message_exists
-SELECT 1 FROM messages WHERE message_id = ?;
+-- name: message_id_in_use
+-- Also by a conversation that outlives its root: the root may be pruned while something that descends from it is not.
+SELECT 1 FROM messages WHERE message_id = ?1 UNION ALL SELECT 1 FROM conversations WHERE id = ?1;
 
 -- name: start_message
 UPDATE OR FAIL messages SET status = 'processing', claim_id = ?2, claimed_by = agent, started_at = ?3, updated_at = ?3,

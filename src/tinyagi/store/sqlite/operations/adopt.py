@@ -73,7 +73,7 @@ def _adopt_message(tx: Transaction, message: Message) -> None:
 
 
 def _history_row(tx: Transaction, message: Message, history_id: int) -> tuple[object, ...]:
-    who = (history_id, message.agent, Role.USER.value, message.channel, message.sender, message.message_id)
+    who = (history_id, message.agent, Role.USER, message.channel, message.sender, message.message_id)
     return (*who, message.message, tx.now, message.last_event_id)
 
 

@@ -55,7 +55,7 @@ def give_up(tx: Transaction, response: Response, attempts: int, reason: str, at:
     status = ResponseStatus.FAILED if at is None else ResponseStatus.PENDING
     event = ResponseFailed(response.id, attempts, reason, at or 0, at is None)
     event_id = tx.record_alone(event, response.agent, response.message_id)
-    tx.change("fail_response", (response.id, status.value, attempts, reason, at or 0, event_id))
+    tx.change("fail_response", (response.id, status, attempts, reason, at or 0, event_id))
 
 
 def _pending(tx: Transaction, response_id: int) -> Response:

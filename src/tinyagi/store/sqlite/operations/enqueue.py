@@ -25,7 +25,7 @@ class EnqueueRequest(NamedTuple):
 def enqueue(tx: Transaction, requests: Sequence[EnqueueRequest]) -> list[tuple[Message, ...]]:
     inflow = Inflow(tx)
     stored = [
-        inflow.add_parts(request.messages) if request.are_parts else tuple(inflow.add(new) for new in request.messages)
+        inflow.add_parts(request.messages) if request.are_parts else tuple(map(inflow.add, request.messages))
         for request in requests
     ]
     try:
@@ -40,7 +40,7 @@ def _refuse_duplicates(tx: Transaction, requests: Sequence[EnqueueRequest]) -> N
     """Tell a repeated id of a client from a clash of ids that we made: the first is an answer, the second a retry."""
     for request in requests:
         for new in request.messages:
-            if new.message_id and tx.connection.execute(tx.sql["message_exists"], (new.message_id,)).fetchone():
+            if new.message_id and tx.connection.execute(tx.sql["message_id_in_use"], (new.message_id,)).fetchone():
                 raise DuplicateMessage(new.message_id)
 
 
@@ -103,7 +103,6 @@ class Inflow:
             tx.now,
             event_id,
         )
-        # A plain tuple of plain values: SQLite's module takes the slow road for subclasses of either.
         self._messages.append((*message[:10], *message[12:17], new.available_at, tx.now, event_id))
         history_id = self.add_history(message, Role.USER, new.message, event_id)
         tx.record(MessageReceived(message._asdict(), history_id), message)
@@ -120,7 +119,7 @@ class Inflow:
             (
                 history_id,
                 message.agent,
-                role.value,
+                role,
                 message.channel,
                 sender,
                 message.message_id,

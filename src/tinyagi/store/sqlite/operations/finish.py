@@ -188,7 +188,7 @@ class _Returns:
         self, message: Message, status: Status, retry_count: int, error: str | None, at: int, event: Event
     ) -> None:
         event_id = self.tx.record(event, message)
-        self._rows.append((message.id, self.claim_id, status.value, retry_count, error, at, self.tx.now, event_id))
+        self._rows.append((message.id, self.claim_id, status, retry_count, error, at, self.tx.now, event_id))
 
 
 def notice(tx: Transaction, message: Message, text: str) -> Response:

@@ -1,0 +1,87 @@
+"""The documentation names what is there, and only that."""
+
+import re
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+import typer
+
+from tinyagi.cli.main import app
+from tinyagi.domain.events import EVENT_TYPES, Event
+from tinyagi.store import base
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+PAGES = sorted([*DOCS.rglob("*.md"), *ROOT.glob("*.md")])
+
+
+@pytest.mark.parametrize("event", EVENT_TYPES.values(), ids=lambda event: event.type)
+def test_every_event_is_documented_with_its_payload(event: type[Event]) -> None:
+    page = (DOCS / "reference/events.md").read_text()
+    row = next(line for line in page.splitlines() if line.startswith(f"| `{event.type}` |"))
+
+    payload = re.findall(r"`(\w+)`", row.split("|")[3])
+
+    assert payload == [field.name for field in fields(event)]  # type: ignore[arg-type]
+
+
+def test_every_documented_event_exists() -> None:
+    page = (DOCS / "reference/events.md").read_text()
+
+    assert set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)) == set(EVENT_TYPES)
+
+
+def test_every_command_and_option_is_documented() -> None:
+    page = (DOCS / "reference/commands.md").read_text()
+    command = typer.main.get_command(app)
+    names = command.list_commands(None)  # type: ignore[attr-defined]
+
+    assert set(re.findall(r"^## tinyagi (\S+)", page, re.MULTILINE)) == set(names)
+    for name in names:
+        section = page.split(f"## tinyagi {name}\n")[1].split("\n## ")[0]
+        for option in command.get_command(None, name).params:  # type: ignore[attr-defined]
+            assert any(flag in section for flag in option.opts), f"{name} {option.opts}"
+
+
+@pytest.mark.parametrize("port", ["Queue", "Lanes", "Responses", "History", "EventLog"])
+def test_every_call_of_a_port_is_documented(port: str) -> None:
+    page = (DOCS / "reference/ports.md").read_text()
+    row = next(line for line in page.splitlines() if line.startswith(f"| `{port}` |"))
+    calls = {name for name in vars(getattr(base, port)) if not name.startswith("_")}
+
+    assert set(re.findall(r"`(\w+)`", row.split("|")[2])) == calls
+
+
+def test_every_table_is_documented() -> None:
+    schema = "".join(file.read_text() for file in (ROOT / "src/tinyagi/store/sql/sqlite/migrations").glob("*.sql"))
+    page = (DOCS / "reference/tables.md").read_text()
+
+    for table in re.findall(r"^CREATE (?:TABLE|VIEW) (\w+)", schema, re.MULTILINE):
+        assert f"`{table}`" in page, table
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
+        assert (page.parent / target).exists(), target
+
+
+def test_every_decision_is_listed() -> None:
+    index = (DOCS / "decisions/README.md").read_text()
+
+    for page in (DOCS / "decisions").glob("0*.md"):
+        assert f"({page.name})" in index
+
+
+def test_every_make_target_of_the_documents_exists() -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+
+    for page in PAGES:
+        assert set(re.findall(r"`?make ([a-z]+)`?(?=[\s`]+(?:#|$|\n|`))", page.read_text())) <= targets, page
+
+
+def test_no_module_is_longer_than_four_hundred_lines() -> None:
+    for folder in ("src", "tests", "bench"):
+        for file in (ROOT / folder).rglob("*.py"):
+            assert len(file.read_text().splitlines()) <= 400, file
