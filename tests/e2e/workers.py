@@ -1,4 +1,4 @@
-"""A worker process for the crash tests: claims, hands on, completes or fails, as fast as it can, until it is killed."""
+"""A worker process for the crash tests: claims, pretends to work, hands on, completes or fails, until it is killed."""
 
 import asyncio
 import contextlib
@@ -13,6 +13,7 @@ from tinyagi.domain.retry import Failure, FailureKind, RetryPolicy
 from tinyagi.store.sqlite.store import SqliteStore
 
 LANES = [AgentId(name) for name in ("a", "b", "c", "d")]
+WORK = timedelta(milliseconds=8)
 POLICY = RetryPolicy(attempts=100, base=timedelta(milliseconds=5), factor=1)
 
 
@@ -24,6 +25,7 @@ async def work(store: SqliteStore, agent: AgentId) -> None:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(store.changes.beyond(seen), 0.02)
             continue
+        await asyncio.sleep(WORK.total_seconds())
         with contextlib.suppress(ClaimLost):
             if "stumble" in claim.primary.message and claim.attempt == 1:
                 await store.queue.fail(claim, Failure(FailureKind.MESSAGE, "stumbled"))

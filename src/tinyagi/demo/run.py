@@ -1,6 +1,7 @@
 """Plays the demo: fills the queue, kills the worker in the middle with -9, starts another, and counts."""
 
 import asyncio
+import signal
 import sys
 import time
 from collections.abc import Callable
@@ -25,16 +26,8 @@ async def play(home: Path, count: int, progress: Progress) -> Report:
         progress("first worker", 0, count)
         worker = await _start_worker(home)
         try:
-            # Not between two runs: the point is to leave something half done behind.
-            await _until(
-                store,
-                lambda depth: _done(depth) >= count // 3 and depth.processing > 0,
-                "first worker",
-                count,
-                progress,
-            )
-            worker.kill()
-            await worker.wait()
+            await _until(store, lambda depth: _done(depth) >= count // 3, "first worker", count, progress)
+            await _kill_in_the_middle(store, worker)
             progress("killed with -9, second worker", _done(await store.queue.depth()), count)
             worker = await _start_worker(home)
             await _until(store, lambda depth: _done(depth) >= count, "killed with -9, second worker", count, progress)
@@ -46,6 +39,17 @@ async def play(home: Path, count: int, progress: Progress) -> Report:
         return summarise(await read_log(store), seconds)
     finally:
         await store.close()
+
+
+async def _kill_in_the_middle(store: Store, worker: asyncio.subprocess.Process) -> None:
+    """Kill with -9 while something is half done, not between two runs: that is the point of it."""
+    worker.send_signal(signal.SIGSTOP)
+    while not await store.queue.processing():
+        worker.send_signal(signal.SIGCONT)
+        await asyncio.sleep(0.001)
+        worker.send_signal(signal.SIGSTOP)
+    worker.kill()
+    await worker.wait()
 
 
 def _done(depth: QueueDepth) -> int:
