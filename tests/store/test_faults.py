@@ -25,7 +25,7 @@ from tinyagi.domain.messages import NewMessage, Outcome
 from tinyagi.domain.retry import Failure, FailureKind
 from tinyagi.store.clock import SteadyClock
 from tinyagi.store.sqlite.connection import connect
-from tinyagi.store.sqlite.store import SqliteStore
+from tinyagi.store.sqlite.store import DEFAULT_AGENT, SqliteStore
 
 
 class Disk:
@@ -139,6 +139,27 @@ async def test_a_short_lock_of_another_process_is_only_waited_for(tmp_path: Path
         other.close()
 
         assert (await enqueuing).id == 1
+
+
+async def test_a_foreign_row_is_adopted_also_when_the_database_was_locked_at_first(tmp_path: Path) -> None:
+    path = tmp_path / "tinyagi.db"
+    async with await SqliteStore.open(path, busy_timeout=timedelta(milliseconds=1)) as store:
+        other = apsw.Connection(str(path))
+        other.execute("BEGIN IMMEDIATE")
+        other.execute(
+            "INSERT INTO messages (message_id, channel, sender, message, created_at, updated_at) "
+            "VALUES ('m', 'cron', 'x', 'hello', 1, 1)"
+        )
+        other.execute("COMMIT")
+        other.execute("BEGIN IMMEDIATE")
+        seen = store.changes.version
+        await asyncio.wait_for(store.changes.beyond(seen), 10)
+        other.execute("ROLLBACK")
+        other.close()
+
+        while not await types_of(store.events):
+            await asyncio.wait_for(store.changes.beyond(store.changes.version), 10)
+        assert await store.queue.claim(DEFAULT_AGENT) is not None
 
 
 @pytest.mark.parametrize("damage", ["header", "middle"])

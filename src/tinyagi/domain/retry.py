@@ -5,6 +5,7 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Final, assert_never
 
+from tinyagi.domain.durations import millis
 from tinyagi.domain.messages import Message
 
 LONGEST: Final = timedelta(days=1)
@@ -81,20 +82,16 @@ class RetryPolicy:
     def hold_until(self, failure: Failure, holds: int, now: int, roll: float) -> int:
         """The instant until which a lane rests when its provider is unavailable for the n-th time in a row."""
         if failure.retry_after is not None and failure.retry_after > timedelta():
-            return now + _millis(failure.retry_after)
-        return now + min(self._pause(self.hold_base, holds + 1, roll), _millis(self.hold_cap))
+            return now + millis(failure.retry_after)
+        return now + min(self._pause(self.hold_base, holds + 1, roll), millis(self.hold_cap))
 
     def deliver_again_at(self, attempts: int, now: int, roll: float) -> int | None:
         """When to try a response again after its n-th failed delivery, or None when it has failed for good."""
         if attempts >= self.delivery_attempts:
             return None
-        return now + min(self._pause(self.base, attempts, roll), _millis(self.delivery_cap))
+        return now + min(self._pause(self.base, attempts, roll), millis(self.delivery_cap))
 
     def _pause(self, base: timedelta, attempt: int, roll: float) -> int:
         # Both are bounded: a large count must not grow into a number the database cannot hold.
-        plain = min(_millis(base) * float(self.factor) ** min(attempt - 1, 16), _millis(LONGEST))
+        plain = min(millis(base) * float(self.factor) ** min(attempt - 1, 16), millis(LONGEST))
         return round(plain * (1 + self.jitter * (2 * roll - 1)))
-
-
-def _millis(duration: timedelta) -> int:
-    return duration // timedelta(milliseconds=1)

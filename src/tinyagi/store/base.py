@@ -68,10 +68,24 @@ class Retention:
 
 @dataclass(frozen=True, slots=True)
 class PruneReport:
+    """How many rows went, and how many responses failed because nobody fetched them."""
+
     messages: int
     responses: int
     events: int
     unfetched: int
+
+    def __add__(self, other: "PruneReport") -> "PruneReport":
+        return PruneReport(
+            self.messages + other.messages,
+            self.responses + other.responses,
+            self.events + other.events,
+            self.unfetched + other.unfetched,
+        )
+
+    @property
+    def largest(self) -> int:
+        return max(self.messages, self.responses, self.events, self.unfetched)
 
 
 class Queue(Protocol):

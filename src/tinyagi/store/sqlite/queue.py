@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 
 from tinyagi.domain.batching import Batching
+from tinyagi.domain.durations import millis
 from tinyagi.domain.errors import InvalidInput
 from tinyagi.domain.ids import AgentId, ClaimId
 from tinyagi.domain.messages import Claim, Message, NewMessage, Outcome, Status
@@ -25,7 +26,7 @@ from tinyagi.store.sqlite.operations.finish import (
     stop,
 )
 from tinyagi.store.sqlite.operations.letters import DeleteRequest, RetryRequest, delete_dead, retry_dead
-from tinyagi.store.sqlite.operations.prune import Pruned, PruneRequest, prune
+from tinyagi.store.sqlite.operations.prune import SLICE, prune
 from tinyagi.store.sqlite.readers import Readers
 from tinyagi.store.sqlite.writer import Writer
 
@@ -68,10 +69,10 @@ class SqliteQueue:
     async def claim(
         self, agent: AgentId, *, batching: Batching = Batching.THREAD, lease: timedelta = LEASE
     ) -> Claim | None:
-        return await self._writer.write(claim, ClaimRequest(agent, batching, _millis(lease)), undo=release_orphans)
+        return await self._writer.write(claim, ClaimRequest(agent, batching, millis(lease)), undo=release_orphans)
 
     async def renew(self, claim: Claim, *, lease: timedelta = LEASE) -> int:
-        return await self._writer.write(renew, RenewRequest(claim, _millis(lease)))
+        return await self._writer.write(renew, RenewRequest(claim, millis(lease)))
 
     async def complete(self, claim: Claim, outcome: Outcome) -> tuple[Message, ...]:
         return await self._writer.write(complete, CompleteRequest(claim, outcome))
@@ -79,7 +80,7 @@ class SqliteQueue:
     async def complete_and_claim(
         self, claim: Claim, outcome: Outcome, *, batching: Batching = Batching.THREAD, lease: timedelta = LEASE
     ) -> tuple[tuple[Message, ...], Claim | None]:
-        request = (CompleteRequest(claim, outcome), ClaimRequest(claim.agent, batching, _millis(lease)))
+        request = (CompleteRequest(claim, outcome), ClaimRequest(claim.agent, batching, millis(lease)))
         return await self._writer.write(complete_and_claim, request, undo=release_next)
 
     async def fail(self, claim: Claim, failure: Failure, *, policy: RetryPolicy | None = None) -> None:
@@ -117,17 +118,11 @@ class SqliteQueue:
         return total
 
     async def prune(self, retention: Retention) -> PruneReport:
-        request = PruneRequest(
-            _millis(retention.completed),
-            _millis(retention.acked),
-            _millis(retention.events),
-            _millis(retention.unfetched),
-        )
-        total = pruned = await self._writer.write(prune, request)
-        while pruned.is_full:
-            pruned = await self._writer.write(prune, request)
-            total += pruned
-        return _report(total)
+        total = report = await self._writer.write(prune, retention)
+        while report.largest >= SLICE:
+            report = await self._writer.write(prune, retention)
+            total += report
+        return total
 
     async def claimable_lanes(self) -> tuple[AgentId, ...]:
         rows = await self._readers.rows("claimable_lanes", {"now": self._clock()})
@@ -166,11 +161,3 @@ class SqliteQueue:
 def _message(row: tuple[object, ...]) -> Message:
     message = Message._make(row)
     return message._replace(status=Status(message.status))
-
-
-def _report(pruned: Pruned) -> PruneReport:
-    return PruneReport(pruned.messages, pruned.responses, pruned.events, pruned.unfetched)
-
-
-def _millis(duration: timedelta) -> int:
-    return duration // timedelta(milliseconds=1)

@@ -9,6 +9,7 @@ from typing import Final, Self
 
 import apsw
 
+from tinyagi.domain.errors import StoreError
 from tinyagi.domain.ids import AgentId, IdSource
 from tinyagi.domain.retry import RetryPolicy
 from tinyagi.domain.routing import Route
@@ -29,6 +30,7 @@ from tinyagi.store.statements import load_statements
 
 DEFAULT_AGENT: Final = AgentId("tinyagi")
 BUSY_TIMEOUT: Final = timedelta(seconds=5)
+ADOPT_AGAIN: Final = timedelta(seconds=1)
 
 
 def route_to_default(text: str) -> Route:
@@ -61,7 +63,8 @@ class SqliteStore:
         self._readers = readers
         self._checkpointer = checkpointer
         self._watcher: Watcher | None = None
-        self._adoption: asyncio.Task[int] | None = None
+        self._adoption: asyncio.Task[None] | None = None
+        self._closed = False
 
     @classmethod
     async def open(
@@ -127,6 +130,7 @@ class SqliteStore:
 
     async def close(self) -> None:
         """Write what is waiting, end the threads and leave an empty write-ahead log."""
+        self._closed = True
         if self._watcher is not None:
             await asyncio.to_thread(self._watcher.close)
         if self._adoption is not None:
@@ -137,9 +141,16 @@ class SqliteStore:
 
     def _notice(self, foreign: bool) -> None:
         """Somebody committed; rows that nobody has adopted yet are taken in before others look at them."""
-        if foreign and (self._adoption is None or self._adoption.done()):
-            self._adoption = asyncio.create_task(self.queue.adopt())
+        if foreign and not self._closed and (self._adoption is None or self._adoption.done()):
+            self._adoption = asyncio.create_task(self._adopt())
         self.changes.notify()
+
+    async def _adopt(self) -> None:
+        try:
+            await self.queue.adopt()
+        except StoreError:
+            # Locked or full: nobody may write again for a while, so no further notice would come.
+            asyncio.get_running_loop().call_later(ADOPT_AGAIN.total_seconds(), self._notice, True)
 
 
 def _call(loop: asyncio.AbstractEventLoop, function: Callable[[bool], None], argument: bool) -> None:
