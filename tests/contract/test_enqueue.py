@@ -7,7 +7,7 @@ from tests.support.clock import FakeClock
 from tests.support.log import read_all, types_of
 from tinyagi.domain.errors import DuplicateMessage, InvalidInput
 from tinyagi.domain.events import TeamChainStart
-from tinyagi.domain.ids import ConversationId, MessageId
+from tinyagi.domain.ids import AgentId, ConversationId, MessageId
 from tinyagi.domain.messages import NewMessage, Status
 from tinyagi.domain.responses import Role
 from tinyagi.store.base import Store
@@ -132,6 +132,18 @@ async def test_hostile_text_is_data(store: Store) -> None:
 async def test_an_unusable_message_id_is_refused(store: Store, message_id: str) -> None:
     with pytest.raises(InvalidInput, match="1 to 128 characters"):
         await store.queue.enqueue(NewMessage("x", CODER, message_id=MessageId(message_id)))
+
+
+async def test_half_a_character_is_refused_and_changes_nothing(store: Store) -> None:
+    with pytest.raises(InvalidInput, match="lone surrogate"):
+        await store.queue.enqueue(NewMessage("broken \ud83e", CODER))
+    assert await types_of(store.events) == []
+
+
+@pytest.mark.parametrize("agent", ["../evil", "Coder", "a b", "x" * 65])
+async def test_an_agent_id_that_is_none_is_refused(store: Store, agent: str) -> None:
+    with pytest.raises(InvalidInput, match="is no agent id"):
+        await store.queue.enqueue(NewMessage("x", AgentId(agent)))
 
 
 async def test_a_message_of_no_parts_is_refused(store: Store) -> None:

@@ -1,5 +1,6 @@
 """Messages and their lifecycle: statuses, the table of legal transitions, threads, and what a finished run leaves."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -26,6 +27,8 @@ TRANSITIONS: Final[Mapping[Status, frozenset[Status]]] = {
     Status.COMPLETED: frozenset(),
     Status.DEAD: frozenset({Status.PENDING}),
 }
+
+_LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 ROOM_CHANNEL: Final = "chatroom"
 ROOM_PRIORITY: Final = -1
@@ -60,12 +63,17 @@ class NewMessage(NamedTuple):
         """Raise InvalidInput for what no store may take."""
         if not self.agent:
             raise InvalidInput("A message needs an agent: route it first.")
+        if not is_valid_id(self.agent):
+            raise InvalidInput(f"{self.agent!r} is no agent id: use small letters, digits, - and _.")
         if not is_valid_id(self.channel):
             raise InvalidInput(f"{self.channel!r} is no channel: use small letters, digits, - and _.")
         if self.message_id is not None and not 0 < len(self.message_id) <= MAX_MESSAGE_ID:
             raise InvalidInput(
                 f"A messageId has 1 to {MAX_MESSAGE_ID} characters, this one has {len(self.message_id)}."
             )
+        for text in (self.message, self.sender, self.sender_id, self.message_id):
+            if text and not text.isascii() and _LONE_SURROGATE.search(text):
+                raise InvalidInput("A text holds half of a character (a lone surrogate), which no database can store.")
 
 
 class Message(NamedTuple):

@@ -33,13 +33,10 @@ class Checkpointer:
                 self._writer.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
 
     def close(self) -> None:
-        """End the thread and leave an empty log behind; the writer is closed already."""
+        """End the thread. Whoever closes the file last, here or in another process, empties the log."""
         self._closed = True
         self._wanted.set()
         self._thread.join()
-        # A reader in another process may keep the log in use: then the next one to close empties it.
-        with contextlib.suppress(apsw.Error):
-            self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
         self._connection.close()
 
     def _after_commit(self, _: apsw.Connection, _database: str, pages: int) -> int:

@@ -129,7 +129,7 @@ class SqliteStore:
         await self.close()
 
     async def close(self) -> None:
-        """Write what is waiting, end the threads and leave an empty write-ahead log."""
+        """Write what is waiting, end the threads and let go of the file."""
         self._closed = True
         if self._watcher is not None:
             await asyncio.to_thread(self._watcher.close)
