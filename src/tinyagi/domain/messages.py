@@ -71,9 +71,9 @@ class NewMessage(NamedTuple):
             raise InvalidInput(
                 f"A messageId has 1 to {MAX_MESSAGE_ID} characters, this one has {len(self.message_id)}."
             )
-        for text in (self.message, self.sender, self.sender_id, self.message_id):
-            if text and not text.isascii() and _LONE_SURROGATE.search(text):
-                raise InvalidInput("A text holds half of a character (a lone surrogate), which no database can store.")
+        text = f"{self.message}{self.sender}{self.sender_id}{self.message_id}"
+        if not text.isascii() and _LONE_SURROGATE.search(text):
+            raise InvalidInput("A text holds half of a character (a lone surrogate), which no database can store.")
 
 
 class Message(NamedTuple):
