@@ -8,7 +8,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 from typing import Final, Literal
 
@@ -67,7 +67,10 @@ def main() -> None:
     console = Console(quiet=options.json_only, width=None if sys.stdout.isatty() else 120)
     # Beside the results and not in /tmp, which may be memory: there a commit costs nothing.
     with tempfile.TemporaryDirectory(prefix="work-", dir=out) as folder:
-        result = _run(QUICK if options.quick else FULL, console, Path(folder), out / "queue_bench.png")
+        plan = QUICK if options.quick else FULL
+        plan = replace(plan, efforts=tuple(replace(effort, backlog=options.backlog) for effort in plan.efforts))
+        result = _run(plan, console, Path(folder), out / "queue_bench.png")
+    result["backlog"] = options.backlog
     result["mode"] = "quick" if options.quick else "full"
     result["seconds"] = round(time.monotonic() - started, 1)
     print(json.dumps(result))
@@ -78,6 +81,13 @@ def _options() -> argparse.Namespace:
         description=__doc__, epilog=EXAMPLE, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--quick", action="store_true", help="fewer and shorter samples: under a minute")
+    parser.add_argument(
+        "--backlog",
+        type=int,
+        default=BACKLOG,
+        metavar="N",
+        help="messages that wait when claim+complete begins; litequeue slows with it, we do not (default: %(default)s)",
+    )
     parser.add_argument("--json-only", action="store_true", help="print nothing but the JSON object")
     parser.add_argument(
         "--out",
@@ -131,7 +141,6 @@ def _summary(all_scores: Sequence[Scores], growth: Growth, pickup: Spread, idle_
         "open_1m_seconds": round(growth.open_seconds[1], 3),
         "pickup_ms": round(pickup.median, 2),
         "idle_cpu_percent": round(idle_percent, 3),
-        "backlog": BACKLOG,
         "rounds": {scores.callers: scores.rounds for scores in all_scores},
         "rates": _nested(all_scores),
         "best_round": _ratios(headline, "high"),

@@ -11,7 +11,7 @@ from typing import Final, Literal
 
 from ours import Ours
 from rivals import Huey, InThreads, Lite, Persist
-from samples import Contender, Operation, Sample, Spread, sample_take
+from samples import BACKLOG, Contender, Operation, Sample, Spread, sample_take
 
 OURS: Final = Ours.name
 OPEN: Final[Mapping[str, Callable[[Path, int], Contender]]] = {
@@ -42,6 +42,8 @@ class Effort:
     rounds: int
     budget: float
     """Seconds after which no further round is started; the first two always run."""
+    backlog: int = BACKLOG
+    """Messages that wait when a take begins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +100,7 @@ def measure_rates(effort: Effort, folder: Path, tell: Callable[[str], None]) -> 
             with _fresh(library, folder, effort.callers) as contender:
                 contender.warm_up()
                 # Takes come first: they find the backlog and nothing else.
-                samples.setdefault(("take", library), []).append(sample_take(contender, effort.seconds))
+                samples.setdefault(("take", library), []).append(sample_take(contender, effort.seconds, effort.backlog))
                 samples.setdefault(("enqueue", library), []).append(contender.run("enqueue", effort.seconds))
     return Scores(effort.callers, rounds, {key: Score.of(taken) for key, taken in samples.items()})
 

@@ -17,7 +17,7 @@ ANSWER: Final = "The parcel was found and leaves today; the customer has been to
 
 BACKLOG: Final = 3200
 """Messages that wait when a take begins, fifty for each of 64 callers: the same for all libraries, because some of them
-search their whole backlog."""
+search their whole backlog, and a shorter one flatters them. `--backlog` shows how much it matters."""
 WARM_UP: Final = 16
 
 
@@ -112,12 +112,12 @@ class _Window:
         return Sample(finished, max(seconds, 1e-9), ran_dry, slowest, failures)
 
 
-def sample_take(contender: Contender, seconds: float) -> Sample:
+def sample_take(contender: Contender, seconds: float, backlog: int) -> Sample:
     """Drain the backlog, as often as it takes to fill the time; filling it is not timed."""
-    contender.fill(BACKLOG)
+    contender.fill(backlog)
     sample = contender.run("take", seconds)
     while sample.ran_dry and sample.seconds < seconds and not sample.failures:
-        contender.fill(BACKLOG)
+        contender.fill(backlog)
         sample += contender.run("take", seconds)
     return sample
 
