@@ -168,3 +168,14 @@ def test_our_migrations_split_into_their_statements() -> None:
         without_comments = re.sub(r"--.*", "", text)
         wanted = len(re.findall(r"^(?:CREATE|INSERT) ", without_comments, re.MULTILINE))
         assert len(list(split_statements(text))) == wanted, name
+
+
+def test_every_statement_is_used() -> None:
+    folder = Path(__file__).parents[2] / "src/tinyagi/store/sqlite"
+    code = "".join(file.read_text() for file in folder.rglob("*.py"))
+    # The legacy statements are named by verb and table, see migrations.py.
+    legacy = re.compile(r"(rename|create|add|import|record|drop)_")
+
+    unused = [name for name in load_statements("sqlite") if f'"{name}"' not in code and not legacy.match(name)]
+
+    assert unused == []

@@ -123,6 +123,7 @@ class Writer:
         except (OutcomeUnknown, *FATAL) as error:
             results = self._fail_all(group, error)
         except Exception:
+            # Nothing is swallowed: whoever caused it meets it again in the replay, alone.
             results = self._replay(group)
         self._deliver(results, self._connection.total_changes() != changes)
         self._between_groups()

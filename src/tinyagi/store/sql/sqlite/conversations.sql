@@ -22,6 +22,3 @@ SELECT total FROM conversations WHERE id = ? AND open = 0;
 -- name: count_open_conversations
 -- Counts the entries of a partial index: as many as are open, however many there ever were.
 SELECT count(*) FROM conversations INDEXED BY open_conversations WHERE open > 0;
-
--- name: conversation_row
-SELECT id, team, open, total, created_at FROM conversations WHERE id = ?;

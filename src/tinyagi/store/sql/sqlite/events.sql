@@ -20,8 +20,5 @@ ON CONFLICT (consumer) DO UPDATE SET position = max(position, excluded.position)
 -- name: drop_cursor
 DELETE FROM cursors WHERE consumer = ?;
 
--- name: cursor_rows
-SELECT consumer, position FROM cursors ORDER BY consumer;
-
 -- name: cursor
 SELECT position FROM cursors WHERE consumer = ?;

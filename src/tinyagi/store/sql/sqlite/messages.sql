@@ -34,9 +34,6 @@ WHERE id = ?1 AND claim_id = ?2;
 -- name: message_by_id
 SELECT * FROM message_rows WHERE id = ?;
 
--- name: message_by_message_id
-SELECT * FROM message_rows WHERE message_id = ?;
-
 -- name: messages_of_lane
 -- The messages of the lane's claim.
 SELECT * FROM message_rows
