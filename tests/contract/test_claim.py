@@ -100,6 +100,20 @@ async def test_priority_moves_a_whole_thread_and_never_reorders_within_it(store:
     assert await run_all(store, batching=Batching.NONE) == [["a1"], ["a2"], ["b1"]]
 
 
+@pytest.mark.parametrize("batching", list(Batching))
+async def test_a_delayed_message_that_is_due_is_not_overtaken_in_its_thread(
+    store: Store, clock: FakeClock, batching: Batching
+) -> None:
+    await say(store, "a1", sender="a", available_at=clock.now + 10)
+    await say(store, "a2", sender="a", priority=5)
+    await say(store, "b1", sender="b", priority=9)
+    clock.now += 10
+
+    runs = await run_all(store, batching=batching)
+
+    assert runs == [["b1"], ["a1"], ["a2"]]
+
+
 async def test_a_message_in_back_off_holds_back_its_thread_and_no_other(store: Store, clock: FakeClock) -> None:
     await say(store, "a1", sender="a")
     await say(store, "a2", sender="a")

@@ -8,10 +8,11 @@ from tests.contract.conftest import CODER, DEV, TESTER, WRITER
 from tests.contract.test_claim import STUMBLE, run_all, say, take
 from tests.support.clock import FakeClock
 from tests.support.log import read_all, types_of
-from tinyagi.domain.errors import ClaimLost, NotFound
+from tinyagi.domain.errors import ClaimLost, InvalidInput, NotFound
 from tinyagi.domain.messages import (
     ROOM_CHANNEL,
     ROOM_PRIORITY,
+    Claim,
     Handoff,
     NewMessage,
     Outcome,
@@ -176,6 +177,36 @@ async def test_a_stale_holder_in_a_group_fails_alone(store: Store) -> None:
     )
 
     assert [isinstance(result, ClaimLost) for result in results] == [False, True, False]
+    assert (await store.queue.depth()).completed == 2
+
+
+@pytest.mark.parametrize(
+    "finish",
+    [
+        lambda store, claim: store.queue.complete(claim, Outcome("half \ud800")),
+        lambda store, claim: store.queue.complete(claim, Outcome("ok", handoffs=(Handoff(TESTER, "\udfff"),))),
+        lambda store, claim: store.queue.fail(claim, Failure(FailureKind.MESSAGE, "exit code 1: \ud800")),
+        lambda store, claim: store.queue.fail(claim, Failure(FailureKind.MESSAGE, "exit code 1", notice="\ud800")),
+        lambda store, claim: store.queue.stop(claim, by="\ud800"),
+        lambda store, claim: store.queue.release(claim, reason="\ud800"),
+    ],
+    ids=["answer", "hand-off", "reason", "notice", "stop", "release"],
+)
+async def test_half_of_a_character_is_refused_alone_and_the_claim_stays(
+    store: Store, finish: Callable[[Store, Claim], Awaitable[object]]
+) -> None:
+    await say(store, "x")
+    await say(store, "y", WRITER)
+    claim, neighbour = await take(store), await take(store, WRITER)
+
+    results = await asyncio.gather(
+        finish(store, claim), store.queue.complete(neighbour, Outcome("fine")), return_exceptions=True
+    )
+
+    assert isinstance(results[0], InvalidInput)
+    assert "lone surrogate" in str(results[0])
+    assert results[1] == ()
+    await store.queue.complete(claim, Outcome("cleaned"))
     assert (await store.queue.depth()).completed == 2
 
 

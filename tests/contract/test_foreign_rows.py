@@ -10,7 +10,7 @@ from tests.contract.conftest import CODER, DEV, TESTER, WRITER
 from tests.contract.test_claim import run_all, take
 from tests.support.clock import START
 from tests.support.log import read_all, types_of
-from tinyagi.domain.messages import Status
+from tinyagi.domain.messages import ROOM_PRIORITY, Status
 from tinyagi.domain.responses import Role
 from tinyagi.store.base import Store
 
@@ -91,6 +91,21 @@ async def test_a_foreign_row_that_is_finished_is_imported_and_not_run(store: Sto
     message = await store.queue.message(event.payload["row"]["id"])
     assert message is not None
     assert message.status is Status.COMPLETED
+
+
+async def test_a_foreign_row_is_run_whatever_its_priority(store: Store, database: Path) -> None:
+    connection = apsw.Connection(str(database))
+    connection.execute(
+        "INSERT INTO messages (message_id, channel, sender, message, agent, priority, created_at, updated_at) "
+        "VALUES ('low', 'cron', 'nightly', 'tidy up', 'coder', -7, 1, 1)"
+    )
+    connection.close()
+
+    await until(store, 1)
+
+    claim = await take(store, CODER)
+    assert (claim.primary.message, claim.primary.priority) == ("tidy up", ROOM_PRIORITY)
+    assert (await read_all(store.events))[0].payload["message"]["priority"] == ROOM_PRIORITY
 
 
 async def test_foreign_responses_and_history_reach_the_log(store: Store, database: Path) -> None:

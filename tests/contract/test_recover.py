@@ -7,12 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.contract.conftest import CODER
+from tests.contract.conftest import CODER, TESTER, WRITER
 from tests.contract.test_claim import run_all, say, take
 from tests.support.clock import FakeClock
 from tests.support.log import types_of
 from tinyagi.domain.errors import ClaimLost
+from tinyagi.domain.ids import ClaimId
 from tinyagi.domain.messages import Outcome, Status
+from tinyagi.domain.retry import RetryPolicy
 from tinyagi.store.owner import Owner
 from tinyagi.store.sqlite.store import SqliteStore
 
@@ -44,6 +46,33 @@ async def test_a_dead_process_loses_its_claim_at_once(database: Path, clock: Fak
         assert (await take(other)).attempt == 2
         with pytest.raises(ClaimLost):
             await holder.queue.complete(claim, Outcome("too late"))
+
+
+async def test_lost_claims_are_named_and_can_be_taken_back_one_by_one(database: Path, clock: FakeClock) -> None:
+    async with two_stores(database, clock, lambda owner: owner != HERE) as (holder, other):
+        for agent in (CODER, TESTER, WRITER):
+            await say(holder, "x", agent)
+        first, second = await take(holder, CODER), await take(holder, TESTER)
+        await take(other, WRITER)
+
+        assert set(await other.queue.lost_claims()) == {first.id, second.id}
+        assert await other.queue.recover([second.id, ClaimId("claim_unknown")]) == 1
+        assert await other.queue.lost_claims() == (first.id,)
+        assert await other.queue.recover([]) == 0
+        assert await other.queue.recover() == 1
+        assert (await other.queue.depth()).processing == 1
+
+
+async def test_recovery_goes_by_the_policy_it_is_given(database: Path, clock: FakeClock) -> None:
+    async with two_stores(database, clock, lambda owner: False) as (holder, other):
+        number = await say(holder, "x")
+        await take(holder)
+
+        await other.queue.recover(policy=RetryPolicy(attempts=1))
+
+        message = await other.queue.message(number)
+        assert message is not None
+        assert message.status is Status.DEAD
 
 
 async def test_a_live_process_of_this_host_keeps_its_claim_past_its_lease(database: Path, clock: FakeClock) -> None:

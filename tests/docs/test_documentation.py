@@ -44,7 +44,7 @@ def test_every_command_and_option_is_documented() -> None:
             assert any(flag in section for flag in option.opts), f"{name} {option.opts}"
 
 
-@pytest.mark.parametrize("port", ["Queue", "Lanes", "Responses", "History", "EventLog"])
+@pytest.mark.parametrize("port", ["Queue", "Lanes", "Responses", "History", "Sessions", "Spending", "EventLog"])
 def test_every_call_of_a_port_is_documented(port: str) -> None:
     page = (DOCS / "reference/ports.md").read_text()
     row = next(line for line in page.splitlines() if line.startswith(f"| `{port}` |"))

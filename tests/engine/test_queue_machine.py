@@ -21,10 +21,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from tests.support.clock import FakeClock
 from tests.support.log import Tables, read_all
 from tinyagi.domain.batching import Batching
+from tinyagi.domain.brakes import Brakes
 from tinyagi.domain.errors import ClaimLost, DuplicateMessage
-from tinyagi.domain.events import RecordedEvent
+from tinyagi.domain.events import BudgetReached, RecordedEvent, TeamChainStart
 from tinyagi.domain.ids import AgentId, MessageId, TeamId
 from tinyagi.domain.messages import (
+    PASSIVE_PRIORITY,
     ROOM_CHANNEL,
     ROOM_PRIORITY,
     TRANSITIONS,
@@ -36,14 +38,18 @@ from tinyagi.domain.messages import (
     Status,
 )
 from tinyagi.domain.retry import Failure, FailureKind, RetryPolicy
-from tinyagi.store.base import Retention
+from tinyagi.store.base import Retention, Withheld
 from tinyagi.store.owner import Owner
 from tinyagi.store.sqlite.store import SqliteStore
 
 LANES = [AgentId(name) for name in ("a", "b", "c")]
 TEAM = TeamId("team")
 lanes = st.sampled_from(LANES)
+held = st.sampled_from([frozenset(), frozenset({TEAM})])
 POLICY = RetryPolicy(attempts=3)
+BRAKES = Brakes(hops=2, conversation=5, per_minute=3)
+CHAIN = TeamChainStart(TEAM, tuple(LANES), LANES[0])
+WITHHELD = Withheld(BudgetReached("*", "used up", 1), "it waits")
 
 
 class QueueMachine(RuleBasedStateMachine):
@@ -115,7 +121,7 @@ class QueueMachine(RuleBasedStateMachine):
             sender=sender,
             message_id=MessageId(f"m{self.number}"),
             priority=ROOM_PRIORITY if is_room else priority,
-            available_at=self.clock.now + delay if delay else 0,
+            available_at=self.clock.now + delay if delay and not is_room else 0,
             team=TEAM if is_room else team,
         )
         self.run(self.store.queue.enqueue(message))
@@ -124,6 +130,10 @@ class QueueMachine(RuleBasedStateMachine):
     def enqueue_parts(self, count: int) -> None:
         parts = [NewMessage(f"part {n}", LANES[n % 3], channel="web", sender="ada") for n in range(count)]
         self.run(self.store.queue.enqueue_parts(parts))
+
+    @rule(count=st.integers(0, 3), wakes=st.booleans())
+    def post(self, count: int, wakes: bool) -> None:
+        self.run(self.store.queue.post(RoomPost(TEAM, "line", tuple(LANES[:count]), "a line", wakes), sender="ada"))
 
     @precondition(lambda self: self.number > 0)
     @rule()
@@ -137,55 +147,65 @@ class QueueMachine(RuleBasedStateMachine):
                 return
             assert self.pruned(f"m{self.number}")
 
-    @rule(agent=lanes, batching=st.sampled_from(Batching))
-    def claim(self, agent: AgentId, batching: Batching) -> None:
-        claim = self.run(self.store.queue.claim(agent, batching=batching))
+    @rule(agent=lanes, batching=st.sampled_from(Batching), held_teams=held)
+    def claim(self, agent: AgentId, batching: Batching, held_teams: frozenset[TeamId]) -> None:
+        claim = self.run(self.store.queue.claim(agent, batching=batching, held_teams=held_teams))
         if claim is not None:
             assert agent not in self.claims, "two runs in one lane"
-            self.check_order(claim)
+            self.check_order(claim, held_teams)
             self.claims[agent] = claim
 
-    @rule(agent=lanes, hands_on=st.booleans(), posts=st.booleans())
-    def complete(self, agent: AgentId, hands_on: bool, posts: bool) -> None:
-        claim = self.claims.pop(agent, None)
-        if claim is not None:
-            other = LANES[(LANES.index(agent) + 1) % 3]
-            outcome = Outcome(
-                "answer",
-                handoffs=(Handoff(other, "take over", TEAM),) if hands_on and claim.primary.hop < 3 else (),
-                posts=(RoomPost(TEAM, "hear", (other,), "hear, hear"),) if posts and claim.primary.hop < 3 else (),
-            )
-            self.run(self.store.queue.complete(claim, outcome))
+    @precondition(lambda self: self.claims)
+    @rule(agent=lanes, hands_on=st.booleans(), posts=st.booleans(), wakes=st.booleans(), chains=st.booleans())
+    def complete(self, agent: AgentId, hands_on: bool, posts: bool, wakes: bool, chains: bool) -> None:
+        claim = self.end(agent)
+        other = LANES[(LANES.index(claim.agent) + 1) % 3]
+        outcome = Outcome(
+            "answer",
+            handoffs=(Handoff(other, "take over", TEAM),) if hands_on else (),
+            posts=(RoomPost(TEAM, "hear", (other, claim.agent), "hear, hear", wakes),) if posts else (),
+            brakes=BRAKES,
+            chain=CHAIN if chains else None,
+        )
+        self.run(self.store.queue.complete(claim, outcome))
 
-    @rule(agent=lanes, batching=st.sampled_from(Batching))
-    def complete_and_claim(self, agent: AgentId, batching: Batching) -> None:
-        claim = self.claims.pop(agent, None)
-        if claim is not None:
-            _, following = self.run(self.store.queue.complete_and_claim(claim, Outcome("on"), batching=batching))
-            if following is not None:
-                self.catch_up()
-                self.check_order(following)
-                self.claims[agent] = following
+    @precondition(lambda self: self.claims)
+    @rule(agent=lanes, batching=st.sampled_from(Batching), held_teams=held)
+    def complete_and_claim(self, agent: AgentId, batching: Batching, held_teams: frozenset[TeamId]) -> None:
+        claim = self.end(agent)
+        how: dict[str, Any] = {"batching": batching, "held_teams": held_teams}
+        _, following = self.run(self.store.queue.complete_and_claim(claim, Outcome("on"), **how))
+        if following is not None:
+            self.catch_up()
+            self.check_order(following, held_teams)
+            self.claims[claim.agent] = following
 
+    @rule(rounds=st.integers(1, 4), wakes=st.booleans())
+    def hand_work_around(self, rounds: int, wakes: bool) -> None:
+        for agent in LANES * rounds:
+            self.catch_up()
+            if agent not in self.claims:
+                self.claim(agent, Batching.THREAD, frozenset())
+            if agent in self.claims:
+                self.complete(agent, True, True, wakes, True)
+
+    @precondition(lambda self: self.claims)
     @rule(agent=lanes, kind=st.sampled_from([FailureKind.MESSAGE, FailureKind.TIMEOUT, FailureKind.UNAVAILABLE]))
     def fail(self, agent: AgentId, kind: FailureKind) -> None:
-        claim = self.claims.pop(agent, None)
-        if claim is not None:
-            self.run(self.store.queue.fail(claim, Failure(kind, f"{kind} trouble")))
+        self.run(self.store.queue.fail(self.end(agent), Failure(kind, f"{kind} trouble")))
 
-    @rule(agent=lanes, verb=st.sampled_from(["stop", "release", "renew"]))
+    @precondition(lambda self: self.claims)
+    @rule(agent=lanes, verb=st.sampled_from(["stop", "release", "withhold", "renew"]))
     def end_or_renew(self, agent: AgentId, verb: str) -> None:
-        claim = self.claims.get(agent)
-        if claim is None:
-            return
+        claim = self.end(agent)
         if verb == "renew":
+            self.claims[claim.agent] = claim
             self.run(self.store.queue.renew(claim))
-            return
-        del self.claims[agent]
-        if verb == "stop":
+        elif verb == "stop":
             self.run(self.store.queue.stop(claim, by="ada"))
         else:
-            self.run(self.store.queue.release(claim, reason="shutdown"))
+            withheld = WITHHELD if verb == "withhold" else None
+            self.run(self.store.queue.release(claim, reason="shutdown", withheld=withheld))
 
     @rule()
     def crash_and_recover(self) -> None:
@@ -224,9 +244,13 @@ class QueueMachine(RuleBasedStateMachine):
             else:
                 self.run(self.store.queue.retry_dead(number))
 
-    @rule(agent=lanes, pauses=st.booleans())
-    def pause_or_resume(self, agent: AgentId, pauses: bool) -> None:
-        self.run(self.store.lanes.pause(agent) if pauses else self.store.lanes.resume(agent))
+    @rule(agent=lanes, verb=st.sampled_from(["resume", "lift", "pause", "hold"]))
+    def mind_a_lane(self, agent: AgentId, verb: str) -> None:
+        if verb in {"pause", "resume"}:
+            self.run(getattr(self.store.lanes, verb)(agent))
+        else:
+            until = self.clock.now + 5000 if verb == "hold" else 0
+            self.run(self.store.lanes.hold(agent, until=until, reason="budget"))
 
     @rule(data=st.data(), works=st.booleans())
     def deliver(self, data: st.DataObject, works: bool) -> None:
@@ -286,7 +310,15 @@ class QueueMachine(RuleBasedStateMachine):
             assert {**lane, "paused": bool(lane["paused"])} == told
         for conversation in self.table("SELECT id, open, total FROM conversations"):
             assert conversation["open"] == self.tables.open_in(conversation["id"])
-            assert conversation["total"] == self.tables.totals[conversation["id"]]
+            assert conversation["total"] == self.tables.totals[conversation["id"]] <= BRAKES.conversation
+
+    @invariant()
+    def the_brakes_hold(self) -> None:
+        self.catch_up()
+        between = [row for row in self.tables.messages.values() if row["from_agent"]]
+        assert all(row["hop"] <= BRAKES.hops for row in between)
+        recent = Counter(row["agent"] for row in between if row["created_at"] > self.clock.now - 60_000)
+        assert all(count <= BRAKES.per_minute for count in recent.values())
 
     @invariant()
     def nothing_is_answered_twice(self) -> None:
@@ -318,8 +350,14 @@ class QueueMachine(RuleBasedStateMachine):
 
     # Helpers
 
-    def check_order(self, claim: Claim) -> None:
+    def end(self, agent: AgentId) -> Claim:
+        """The claim of this lane, or of another one that is running."""
+        return self.claims.pop(agent if agent in self.claims else next(iter(self.claims)))
+
+    def check_order(self, claim: Claim, held_teams: frozenset[TeamId]) -> None:
         """Nothing that is due stands before the claimed messages in their threads, and their threads are not held."""
+        assert claim.primary.priority > PASSIVE_PRIORITY, "a passive post started a run"
+        assert not held_teams & {message.team for message in claim.messages}, "a held team was run"
         chosen = {message.id for message in claim.messages}
         for message in claim.messages:
             for row in self.tables.messages.values():
@@ -328,7 +366,8 @@ class QueueMachine(RuleBasedStateMachine):
                     continue
                 due = row["available_at"] <= self.clock.now
                 assert due or row["retry_count"] == 0, "ran although its thread is in back-off"
-                assert not due or row["id"] > message.id, "overtook an older message of its thread"
+                waits = row["priority"] <= PASSIVE_PRIORITY or row["team"] in held_teams
+                assert not due or waits or row["id"] > message.id, "overtook an older message of its thread"
 
     def catch_up(self) -> None:
         for event in self.run(read_all(self.store.events, self.log[-1].id if self.log else 0)):

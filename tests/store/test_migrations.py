@@ -1,5 +1,6 @@
 """A database file comes to this version: from nothing, from the original's files, and not at all from a newer one."""
 
+import hashlib
 import random
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -15,9 +16,11 @@ from tests.support.clock import FakeClock
 from tests.support.legacy import make_tinyclaw, make_v0_0_20
 from tests.support.log import Tables, read_all
 from tinyagi.domain.errors import MigrationFailed, NewerDatabase
-from tinyagi.domain.messages import Message
+from tinyagi.domain.messages import Message, NewMessage, Outcome
 from tinyagi.domain.responses import Response
 from tinyagi.domain.routing import route
+from tinyagi.domain.sessions import Session
+from tinyagi.domain.spending import Charge, Spent
 from tinyagi.store.sqlite.store import SqliteStore
 from tinyagi.store.statements import load_migrations
 
@@ -30,6 +33,10 @@ async def opened(path: Path) -> AsyncIterator[SqliteStore]:
         path, clock=FakeClock(), dice=random.Random(1), route=lambda text: route(text, ROSTER)
     ) as store:
         yield store
+
+
+def hash_of(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def rows(path: Path, query: str) -> list[Any]:
@@ -49,7 +56,10 @@ async def test_an_empty_file_becomes_a_database_that_only_its_owner_can_read(tmp
     assert path.stat().st_mode & 0o777 == 0o600
     assert path.parent.stat().st_mode & 0o777 == 0o700
     assert not (path.parent / "backups").exists()
-    assert rows(path, "SELECT number, name FROM schema_migrations") == [(1, "0001_queue")]
+    assert rows(path, "SELECT number, name FROM schema_migrations") == [
+        (1, "0001_queue"),
+        (2, "0002_sessions_and_spend"),
+    ]
 
 
 async def test_opening_again_changes_nothing(tmp_path: Path) -> None:
@@ -132,6 +142,52 @@ async def test_the_old_database_is_backed_up_first(tmp_path: Path, make: Callabl
     assert rows(backup, "SELECT count(*) FROM messages") == [(5,)]
     assert rows(backup, "SELECT name FROM sqlite_schema WHERE name = 'lanes'") == []
     assert backup.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_landed_migration_is_never_edited() -> None:
+    landed = {1: "76ec3b71d6f7231696dbde10501ed9fdb8346e4e2c678c3838008bf9c7d5c97b"}
+
+    for number, _, text in load_migrations("sqlite"):
+        assert landed.get(number, hash_of(text)) == hash_of(text)
+
+
+async def test_a_database_of_the_first_schema_is_backed_up_and_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "tinyagi.db"
+    with monkeypatch.context() as patch:
+        patch.setattr("tinyagi.store.sqlite.migrations.load_migrations", lambda _: load_migrations("sqlite")[:1])
+        async with opened(path) as store:
+            await store.queue.enqueue(NewMessage("first", CODER))
+            await store.queue.enqueue(NewMessage("second", CODER))
+    assert rows(path, "SELECT max(number) FROM schema_migrations") == [(1,)]
+    assert not (tmp_path / "backups").exists()
+
+    async with opened(path) as store:
+        claim = await store.queue.claim(CODER)
+        assert claim is not None
+        outcome = Outcome("done", session=Session("", "anthropic", "s1"), charge=Charge("2026-01-01", ("*",), 5, 0.5))
+        await store.queue.complete(claim, outcome)
+        assert await store.sessions.find(CODER, "", "anthropic") == "s1"
+        assert await store.spending.of_day("2026-01-01") == {"*": Spent(5, 0.5)}
+        assert await run_all(store) == [["second"]]
+
+    (backup,) = (tmp_path / "backups").iterdir()
+    assert rows(backup, "SELECT max(number) FROM schema_migrations") == [(1,)]
+    assert rows(backup, "SELECT message FROM messages ORDER BY id") == [("first",), ("second",)]
+
+
+async def test_the_upgraded_schema_is_that_of_a_new_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    schema = "SELECT type, name, tbl_name, sql FROM sqlite_schema ORDER BY name"
+    with monkeypatch.context() as patch:
+        patch.setattr("tinyagi.store.sqlite.migrations.load_migrations", lambda _: load_migrations("sqlite")[:1])
+        async with opened(tmp_path / "upgraded.db"):
+            pass
+    for name in ("upgraded.db", "new.db"):
+        async with opened(tmp_path / name):
+            pass
+
+    assert rows(tmp_path / "upgraded.db", schema) == rows(tmp_path / "new.db", schema)
 
 
 async def test_the_id_of_a_deleted_old_row_is_not_given_again(tmp_path: Path) -> None:

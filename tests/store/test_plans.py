@@ -1,5 +1,6 @@
 """The statements that run for every message use the index they were written for, whatever the size of the table."""
 
+import re
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -13,7 +14,10 @@ from tinyagi.store.sqlite.migrations import migrate
 from tinyagi.store.statements import load_statements
 
 SQL = load_statements("sqlite")
-PARAMETERS = ("agent", "now", "limit", "primary", "thread", "priority", "channel", "before", "floor", "since")
+PARAMETERS = (
+    *("agent", "now", "limit", "primary", "thread", "priority", "channel", "before", "floor", "since"),
+    *("passive", "held"),
+)
 
 
 @pytest.fixture(scope="module")
@@ -23,9 +27,12 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[apsw.Connecti
     migrate(connection, SQL, path, path.parent / "backups", 1)
     with connection:
         connection.executemany(
-            "INSERT INTO messages (message_id, channel, sender, message, agent, thread, conversation_id, status, "
-            "created_at, updated_at, last_event_id) VALUES (?, 'api', 'x', 'y', ?, 'api:x', ?, ?, 1, 1, 1)",
-            [(f"m{n}", f"a{n % 7}", f"m{n}", "pending" if n % 3 else "completed") for n in range(50_000)],
+            "INSERT INTO messages (message_id, channel, sender, message, agent, from_agent, thread, conversation_id, "
+            "status, created_at, updated_at, last_event_id) VALUES (?, 'api', 'x', 'y', ?, ?, 'api:x', ?, ?, 1, 1, 1)",
+            [
+                (f"m{n}", f"a{n % 7}", "b" if n % 2 else None, f"m{n}", "pending" if n % 3 else "completed")
+                for n in range(50_000)
+            ],
         )
     connection.execute("ANALYZE")
     yield connection
@@ -34,8 +41,9 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[apsw.Connecti
 
 def plan(database: apsw.Connection, name: str) -> list[str]:
     statement = f"EXPLAIN QUERY PLAN {SQL[name]}"
-    positional = 2 if "?2" in statement else 1
-    values = (1,) * positional if "?" in statement else dict.fromkeys(PARAMETERS, 1)
+    numbered = {int(number) for number in re.findall(r"\?(\d+)", statement)}
+    positional = max(numbered, default=statement.count("?"))
+    values = (1,) * positional if positional else dict.fromkeys(PARAMETERS, 1)
     return [str(row[3]) for row in database.execute(statement, values)]
 
 
@@ -50,6 +58,14 @@ def test_a_claim_uses_pending_by_lane(database: apsw.Connection, name: str) -> N
 @pytest.mark.parametrize(
     ("name", "index"),
     [
+        ("claim_ready", "pending_by_lane (agent=? AND priority>?)"),
+        ("claim_primary", "pending_by_lane (agent=? AND priority>?)"),
+        ("claim_room_posts", "pending_by_lane (agent=? AND priority<?)"),
+        ("claimable_lanes", "pending_by_lane (agent=? AND priority>?)"),
+        ("claimable_lanes", "waiting_by_lane (agent=? AND available_at>? AND available_at<?)"),
+        ("count_from_agents", "agent_to_agent (agent=? AND created_at>?)"),
+        ("newest_turns", "turns USING PRIMARY KEY (agent=? AND thread=?)"),
+        ("last_turn", "turns USING PRIMARY KEY (agent=? AND thread=?)"),
         ("claim_primary", "waiting_by_lane (agent=? AND available_at>? AND available_at<?)"),
         ("claim_primary", "backing_off (agent=? AND thread=?)"),
         ("claim_thread", "pending_chats (agent=? AND thread=? AND id>?)"),
@@ -63,6 +79,32 @@ def test_a_claim_uses_pending_by_lane(database: apsw.Connection, name: str) -> N
 )
 def test_a_search_uses_the_index_made_for_it(database: apsw.Connection, name: str, index: str) -> None:
     assert any(index in step for step in plan(database, name)), plan(database, name)
+
+
+@pytest.mark.parametrize("name", ["claimable_lanes", "count_from_agents", "claim_thread", "claim_room_posts"])
+def test_a_look_at_a_lane_does_not_read_its_backlog(database: apsw.Connection, name: str) -> None:
+    assert not any(re.match(r"SCAN (messages|post|m)\b", step) for step in plan(database, name)), plan(database, name)
+    assert not any("TEMP B-TREE FOR ORDER BY" in step for step in plan(database, name)), plan(database, name)
+
+
+def test_finding_the_claimable_lanes_takes_a_few_steps_per_lane(database: apsw.Connection) -> None:
+    """50,000 rows in seven lanes: one that read even a single backlog would take tens of thousands of steps."""
+    steps = 0
+
+    def count() -> bool:
+        nonlocal steps
+        steps += 10
+        return False
+
+    database.set_progress_handler(count, 10)
+    try:
+        lanes = database.execute(SQL["claimable_lanes"], {"now": 5, "passive": -2}).fetchall()
+        idle = database.execute(SQL["claimable_lanes"], {"now": 5, "passive": 0}).fetchall()
+    finally:
+        database.set_progress_handler(None)
+
+    assert (len(lanes), idle) == (7, [])
+    assert steps < 2000
 
 
 def test_the_thread_index_knows_the_same_chat_channels_as_the_domain(database: apsw.Connection) -> None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tinyagi.domain.events import RecordedEvent
+from tinyagi.domain.messages import ROOM_PRIORITY
 from tinyagi.store.base import EventLog
 
 Rows = dict[int, dict[str, Any]]
@@ -47,7 +48,9 @@ class Tables:
     def _message_received(self, event: RecordedEvent, fact: Any) -> None:
         row = fact["message"]
         self.messages[row["id"]] = dict(row)
-        self.totals[row["conversation_id"]] += 1
+        # A root starts its conversation, also when an earlier one of that name is pruned.
+        is_root = row["conversation_id"] == row["message_id"]
+        self.totals[row["conversation_id"]] = 1 if is_root else self.totals[row["conversation_id"]] + 1
         self._history(fact["history_id"], event, "user", row["channel"], row["sender"], row["message"])
 
     def _row_imported(self, event: RecordedEvent, fact: Any) -> None:
@@ -71,10 +74,11 @@ class Tables:
         change: dict[str, Any] = {"available_at": fact["available_at"]}
         if fact["attempt_used"]:
             change |= {"retry_count": fact["attempt"], "last_error": fact["reason"]}
+            change |= self._tried(fact["id"])
         self._change(fact["id"], event, status="pending", claim_id=None, **change)
 
     def _message_dead(self, event: RecordedEvent, fact: Any) -> None:
-        change = {"retry_count": fact["attempt"], "last_error": fact["reason"]}
+        change = {"retry_count": fact["attempt"], "last_error": fact["reason"], **self._tried(fact["id"])}
         self._change(fact["id"], event, status="dead", claim_id=None, **change)
 
     def _message_stopped(self, event: RecordedEvent, fact: Any) -> None:
@@ -85,11 +89,12 @@ class Tables:
 
     def _message_recovered(self, event: RecordedEvent, fact: Any) -> None:
         change = {"retry_count": fact["attempt"], "last_error": fact["reason"], "available_at": 0}
+        change |= self._tried(fact["id"])
         self._change(fact["id"], event, status="pending", claim_id=None, **change)
 
     def _message_retried(self, event: RecordedEvent, fact: Any) -> None:
         change = {"retry_count": 0, "available_at": 0, "answered_by": None, "message": fact["message"]}
-        self._change(fact["id"], event, status="pending", **change)
+        self._change(fact["id"], event, status="pending", **change, **self._tried(fact["id"]))
 
     def _message_deleted(self, event: RecordedEvent, fact: Any) -> None:
         del self.messages[fact["id"]]
@@ -109,8 +114,14 @@ class Tables:
     def _chat_posted(self, event: RecordedEvent, fact: Any) -> None:
         self.chat_messages[fact["post"]["id"]] = dict(fact["post"])
 
+    def _team_chain_start(self, event: RecordedEvent, fact: Any) -> None:
+        for row in self.messages.values():
+            if row["conversation_id"] == event.conversation_id and row["conversation_team"] is None:
+                row["conversation_team"] = fact["team_id"]
+
     def _lane_held(self, event: RecordedEvent, fact: Any) -> None:
-        change = {"hold_until": fact["hold_until"], "hold_reason": fact["reason"], "holds": fact["holds"]}
+        reason = fact["reason"] if fact["hold_until"] else None
+        change = {"hold_until": fact["hold_until"], "hold_reason": reason, "holds": fact["holds"]}
         self.lanes[event.agent or ""] |= change
 
     def _lane_paused(self, event: RecordedEvent, fact: Any) -> None:
@@ -118,6 +129,10 @@ class Tables:
 
     def _lane_resumed(self, event: RecordedEvent, fact: Any) -> None:
         self.lanes[event.agent or ""] |= _lane()
+
+    def _tried(self, number: int) -> dict[str, Any]:
+        """A room post that only came along starts its next run itself."""
+        return {"priority": max(self.messages[number]["priority"], ROOM_PRIORITY)}
 
     def _change(self, number: int, event: RecordedEvent, **columns: Any) -> None:
         self.messages[number] |= {**columns, "updated_at": event.created_at, "last_event_id": event.id}

@@ -66,9 +66,9 @@ EXAMPLES: Final[tuple[Event, ...]] = (
     events.TeamChainStart(team_id=DEV, agents=(CODER, TESTER), leader=CODER),
     events.TeamChainEnd(team_id=DEV, total_steps=2),
     events.MessageFailed(
-        1, CLAIM, attempt=1, attempt_used=True, kind="message", reason="exit code 1", available_at=2_000
+        1, CLAIM, attempt=1, attempt_used=True, kind="message", reason="exit code 1", available_at=2_000, usage=USAGE
     ),
-    events.MessageDead(1, CLAIM, attempt=5, kind="message", reason="exit code 1"),
+    events.MessageDead(1, CLAIM, attempt=5, kind="message", reason="exit code 1", usage=USAGE),
     events.MessageStopped(1, CLAIM, attempt=1, reason="stopped by Ada"),
     events.MessageReleased(1, CLAIM, attempt=1, reason="shutdown"),
     events.MessageRecovered(1, CLAIM, attempt=1, reason="the process that ran it is gone"),
@@ -78,7 +78,10 @@ EXAMPLES: Final[tuple[Event, ...]] = (
     events.ResponseFailed(1, attempts=1, reason="chat is gone", available_at=2_000, final=False),
     events.ChatPosted(post={"id": 1, "team_id": "dev", "message": "hello"}),
     events.RowImported(table="messages", row={"id": 1, "message": "hello"}),
-    events.LoopStopped(reason="hop limit", limit=10),
+    events.LoopStopped(reason="more than 10 hand-offs in a row", limit=10, to_agents=(TESTER,)),
+    events.BudgetReached(scope="agent:coder", reason="the daily budget is used up", until=86_400_000),
+    events.SessionLost(provider="anthropic", session_id="5f0c"),
+    events.SessionReset(by="Ada"),
     events.LaneHeld(hold_until=15_000, reason="usage limit", holds=1),
     events.LanePaused(),
     events.LaneResumed(),

@@ -5,7 +5,18 @@ import pytest
 from tests.support.builders import a_message
 from tinyagi.domain.errors import InvalidInput
 from tinyagi.domain.ids import AgentId, ClaimId, MessageId, TeamId
-from tinyagi.domain.messages import TRANSITIONS, Claim, Message, NewMessage, Status, thread_of
+from tinyagi.domain.messages import (
+    PASSIVE_PRIORITY,
+    ROOM_CHANNEL,
+    ROOM_PRIORITY,
+    TRANSITIONS,
+    Claim,
+    Message,
+    NewMessage,
+    Status,
+    check_text,
+    thread_of,
+)
 
 
 def a_claim(*messages: Message) -> Claim:
@@ -102,6 +113,43 @@ def test_a_message_id_of_another_length_is_refused_with_its_length(length: int) 
 def test_a_channel_that_could_be_taken_for_something_else_is_refused(channel: str) -> None:
     with pytest.raises(InvalidInput, match="is no channel"):
         NewMessage("hello", AgentId("coder"), channel=channel).check()
+
+
+@pytest.mark.parametrize("priority", [PASSIVE_PRIORITY, -100])
+def test_a_priority_that_starts_no_run_is_refused_for_all_but_room_posts(priority: int) -> None:
+    with pytest.raises(InvalidInput, match="room posts that wake nobody"):
+        NewMessage("hello", AgentId("coder"), priority=priority).check()
+    from_room("dev")._replace(priority=priority).check()
+
+
+def test_a_room_post_that_wakes_nobody_cannot_be_delayed() -> None:
+    with pytest.raises(InvalidInput, match="room posts that wake nobody"):
+        from_room("dev")._replace(priority=PASSIVE_PRIORITY, available_at=5).check()
+
+
+@pytest.mark.parametrize("priority", [ROOM_PRIORITY, 0, 100])
+def test_other_priorities_are_taken(priority: int) -> None:
+    NewMessage("hello", AgentId("coder"), priority=priority).check()
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [(PASSIVE_PRIORITY, ROOM_PRIORITY), (ROOM_PRIORITY, ROOM_PRIORITY), (5, 5)]
+)
+def test_only_a_room_post_that_wakes_nobody_changes_its_priority_once_tried(before: int, after: int) -> None:
+    assert a_message(channel=ROOM_CHANNEL, priority=before).priority_once_tried == after
+
+
+@pytest.mark.parametrize("text", ["\ud800", "a\udfffb", "é\udc00"])
+def test_half_of_a_character_is_refused(text: str) -> None:
+    with pytest.raises(InvalidInput, match="lone surrogate"):
+        check_text(text)
+    with pytest.raises(InvalidInput, match="lone surrogate"):
+        NewMessage(text, AgentId("coder")).check()
+
+
+@pytest.mark.parametrize("text", ["", "plain", "é", "\U0001f600", "\x00"])
+def test_a_whole_text_is_taken(text: str) -> None:
+    check_text(text)
 
 
 def test_a_message_may_come_without_an_id() -> None:

@@ -71,6 +71,11 @@ def test_an_unavailable_provider_never_uses_an_attempt(attempt: int, roll: float
     assert verdict(FailureKind.UNAVAILABLE, attempt, roll) == Wait()
 
 
+def test_what_a_person_must_mend_uses_no_attempt_either() -> None:
+    missing = Failure(FailureKind.UNAVAILABLE, "claude is not installed", needs_person=True, notice="ask Ada")
+    assert POLICY.verdict(missing, a_message(retry_count=4), NOW, MIDDLE) == Wait()
+
+
 def test_a_lane_is_held_longer_each_time_up_to_a_quarter_of_an_hour() -> None:
     pauses = [POLICY.hold_until(unavailable(), holds, NOW, MIDDLE) - NOW for holds in range(6)]
     assert pauses == [15_000, 60_000, 240_000, QUARTER_HOUR, QUARTER_HOUR, QUARTER_HOUR]

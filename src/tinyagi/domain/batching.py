@@ -17,6 +17,7 @@ class Batching(StrEnum):
     ALL = "all"
     """Everything pending in the lane in one run, answered to the primary's sender."""
     NONE = "none"
+    """Every message in a run of its own; only room posts that wake nobody come along, or nobody would read them."""
 
 
 def joins_thread(primary: Message) -> bool:

@@ -132,6 +132,8 @@ class MessageFailed(Event):
     kind: str
     reason: str
     available_at: int
+    usage: Usage | None = None
+    """What the failed run used; told once per run, with its primary message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +146,7 @@ class MessageDead(Event):
     attempt: int
     kind: str
     reason: str
+    usage: Usage | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,9 +233,39 @@ class RowImported(Event):
 
 @dataclass(frozen=True, slots=True)
 class LoopStopped(Event):
+    """A brake refused what an agent wanted to hand on."""
+
     type = "loop_stopped"
     reason: str
     limit: int
+    to_agents: tuple[AgentId, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetReached(Event):
+    """A run waits because a daily budget is used up."""
+
+    type = "budget_reached"
+    scope: str
+    reason: str
+    until: int
+
+
+@dataclass(frozen=True, slots=True)
+class SessionLost(Event):
+    """The provider did not know the stored session any more; the run started a new one."""
+
+    type = "session_lost"
+    provider: str
+    session_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class SessionReset(Event):
+    """The agent starts afresh: its stored sessions are forgotten."""
+
+    type = "session_reset"
+    by: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,6 +330,9 @@ EVENT_TYPES: Final[Mapping[str, type[Event]]] = {
         ChatPosted,
         RowImported,
         LoopStopped,
+        BudgetReached,
+        SessionLost,
+        SessionReset,
         LaneHeld,
         LanePaused,
         LaneResumed,

@@ -11,7 +11,10 @@ from tinyagi.domain.errors import InvalidInput
 from tinyagi.domain.ids import MAX_MESSAGE_ID, AgentId, ClaimId, ConversationId, MessageId, TeamId, is_valid_id
 
 if TYPE_CHECKING:
-    from tinyagi.domain.events import Event
+    from tinyagi.domain.brakes import Brakes
+    from tinyagi.domain.events import Event, TeamChainStart
+    from tinyagi.domain.sessions import Session, SessionId
+    from tinyagi.domain.spending import Charge
 
 
 class Status(StrEnum):
@@ -32,6 +35,8 @@ _LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 ROOM_CHANNEL: Final = "chatroom"
 ROOM_PRIORITY: Final = -1
+PASSIVE_PRIORITY: Final = -2
+"""Of a room post that starts no run and holds back nothing: it waits for the agent's next run and comes along."""
 
 
 class NewMessage(NamedTuple):
@@ -71,9 +76,9 @@ class NewMessage(NamedTuple):
             raise InvalidInput(
                 f"A messageId has 1 to {MAX_MESSAGE_ID} characters, this one has {len(self.message_id)}."
             )
-        text = f"{self.message}{self.sender}{self.sender_id}{self.message_id}"
-        if not text.isascii() and _LONE_SURROGATE.search(text):
-            raise InvalidInput("A text holds half of a character (a lone surrogate), which no database can store.")
+        if self.priority < ROOM_PRIORITY and (self.channel != ROOM_CHANNEL or self.available_at > 0):
+            raise InvalidInput(f"A priority below {ROOM_PRIORITY} is kept for room posts that wake nobody.")
+        check_text(f"{self.message}{self.sender}{self.sender_id}{self.message_id}")
 
 
 class Message(NamedTuple):
@@ -121,6 +126,11 @@ class Message(NamedTuple):
     def is_room_post(self) -> bool:
         return self.channel == ROOM_CHANNEL
 
+    @property
+    def priority_once_tried(self) -> int:
+        """What failed runs alone the next time, so a room post that only came along has to start that run itself."""
+        return max(self.priority, ROOM_PRIORITY)
+
 
 class Claim(NamedTuple):
     """A hold on a lane and on the messages of one run; the first message is the primary."""
@@ -132,6 +142,8 @@ class Claim(NamedTuple):
     lease_until: int
     holds: int
     """How often in a row the lane was held because its provider was unavailable."""
+    sessions: "tuple[SessionId, ...]" = ()
+    """Where the agent may go on: for all its threads, and for the primary's."""
 
     @property
     def primary(self) -> Message:
@@ -140,6 +152,11 @@ class Claim(NamedTuple):
     @property
     def attempt(self) -> int:
         return self.primary.attempt
+
+    def session_id(self, thread: str, provider: str) -> str | None:
+        """The session that this provider is to resume, or None to start a new one."""
+        found = (one.session_id for one in self.sessions if one.thread == thread and one.provider == provider)
+        return next(found, None)
 
     @property
     def is_room_only(self) -> bool:
@@ -164,6 +181,8 @@ class RoomPost:
     message: str
     members: tuple[AgentId, ...]
     prompt: str
+    wakes: bool = True
+    """False lets the post wait for each member's next run instead of starting one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +209,19 @@ class Outcome(NamedTuple):
     posts: tuple[RoomPost, ...] = ()
     usage: Usage | None = None
     facts: "tuple[Event, ...]" = ()
+    session: "Session | None" = None
+    """Where the agent's next run goes on; None leaves what is stored."""
+    charge: "Charge | None" = None
+    brakes: "Brakes | None" = None
+    """Limits for what is handed on: the excess is refused with an event and a notice."""
+    chain: "TeamChainStart | None" = None
+    """Recorded, with its team, when the conversation has belonged to no team so far."""
+
+
+def check_text(text: str) -> None:
+    """Raise InvalidInput for a text that no database can store."""
+    if not text.isascii() and _LONE_SURROGATE.search(text):
+        raise InvalidInput("A text holds half of a character (a lone surrogate), which no database can store.")
 
 
 def thread_of(message: NewMessage | Message, conversation_id: str) -> str:
@@ -200,5 +232,9 @@ def thread_of(message: NewMessage | Message, conversation_id: str) -> str:
     if message.channel == ROOM_CHANNEL:
         return f"#{message.team}"
     if message.from_agent is not None:
-        return f"@{message.from_agent}/{conversation_id}"
+        return teammate_thread(message.from_agent, conversation_id)
     return f"{message.channel}:{message.sender_id or message.sender}"
+
+
+def teammate_thread(from_agent: AgentId, conversation_id: str) -> str:
+    return f"@{from_agent}/{conversation_id}"

@@ -82,5 +82,14 @@ class HistoryEntry(NamedTuple):
 
 def dead_notice(agent: str, reason: str) -> str:
     """What a person reads when their message died."""
+    return f"@{agent} could not answer this message: {_in_short(reason)}. It is kept: retry it when that is mended."
+
+
+def held_notice(agent: str, reason: str) -> str:
+    """What a person reads when their message waits for somebody to mend the agent's provider."""
+    return f"@{agent} cannot work now: {_in_short(reason)}. Your message waits and runs when that is mended."
+
+
+def _in_short(reason: str) -> str:
     first_line = reason.strip().splitlines()[0] if reason.strip() else "no reason given"
-    return f"@{agent} could not answer this message: {first_line[:500]}. It is kept; retry it when the cause is mended."
+    return first_line[:500].rstrip(".")

@@ -6,7 +6,8 @@ from enum import StrEnum
 from typing import Final, assert_never
 
 from tinyagi.domain.durations import millis
-from tinyagi.domain.messages import Message
+from tinyagi.domain.messages import Message, Usage
+from tinyagi.domain.spending import Charge
 
 LONGEST: Final = timedelta(days=1)
 
@@ -27,6 +28,13 @@ class Failure:
     kind: FailureKind
     reason: str
     retry_after: timedelta | None = None
+    needs_person: bool = False
+    """It does not mend by itself: a program is missing, a key is wrong."""
+    usage: Usage | None = None
+    """What the run used before it failed."""
+    charge: Charge | None = None
+    notice: str | None = None
+    """What the sender is told although the message is not dead."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,16 +1,18 @@
 """Ports of the store: what the engine and the server may ask of a database, whichever it is."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Protocol
 
 from tinyagi.domain.batching import Batching
 from tinyagi.domain.events import Event, RecordedEvent
-from tinyagi.domain.ids import AgentId, TeamId
-from tinyagi.domain.messages import Claim, Message, NewMessage, Outcome
+from tinyagi.domain.ids import AgentId, ClaimId, TeamId
+from tinyagi.domain.messages import Claim, Message, NewMessage, Outcome, RoomPost
 from tinyagi.domain.responses import ChatMessage, HistoryEntry, NewResponse, Response
 from tinyagi.domain.retry import Failure, RetryPolicy
+from tinyagi.domain.sessions import Turn
+from tinyagi.domain.spending import Spent
 from tinyagi.store.changes import Changes
 
 
@@ -88,6 +90,16 @@ class PruneReport:
         return max(self.messages, self.responses, self.events, self.unfetched)
 
 
+@dataclass(frozen=True, slots=True)
+class Withheld:
+    """Why messages were given back without a run: recorded, told to the primary's sender, and held until an instant."""
+
+    fact: Event
+    notice: str
+    hold_until: int | None = None
+    """Hold the whole lane as well."""
+
+
 class Queue(Protocol):
     """Durable messages in lanes: one lane per agent, one claim per lane."""
 
@@ -97,13 +109,30 @@ class Queue(Protocol):
     async def enqueue_many(self, messages: Sequence[NewMessage]) -> tuple[Message, ...]:
         """Store independent messages together, all or none."""
 
-    async def enqueue_parts(self, parts: Sequence[NewMessage]) -> tuple[Message, ...]:
-        """Store the parts of one message together: the first keeps the id and is the root, the next is `<id>.2`."""
+    async def enqueue_parts(
+        self, parts: Sequence[NewMessage], *, posts: Sequence[RoomPost] = ()
+    ) -> tuple[Message, ...]:
+        """Store the parts of one message together: the first keeps the id and is the root, the next is `<id>.2`.
+
+        With them go the lines that their sender says in chat rooms, as `post` stores them.
+        """
+
+    async def post(self, post: RoomPost, *, sender: str) -> ChatMessage:
+        """Store a person's line in a chat room with one message for each member, as one conversation of the team."""
 
     async def claim(
-        self, agent: AgentId, *, batching: Batching = Batching.THREAD, lease: timedelta = timedelta(seconds=60)
+        self,
+        agent: AgentId,
+        *,
+        batching: Batching = Batching.THREAD,
+        lease: timedelta = timedelta(seconds=60),
+        held_teams: frozenset[TeamId] = frozenset(),
     ) -> Claim | None:
-        """Take the lane's next due message and what is coalesced with it, or None when it is empty, held or busy."""
+        """Take the lane's next due message and what is coalesced with it, or None when it is empty, held or busy.
+
+        Messages of held teams are passed over. Room posts that wake nobody start no run and hold back nothing: they
+        come along with the next one, whatever the batching. One whose run failed is tried again like any room post.
+        """
 
     async def renew(self, claim: Claim, *, lease: timedelta = timedelta(seconds=60)) -> int:
         """Extend the lease and return the instant it ends; raise ClaimLost when the claim is gone."""
@@ -118,6 +147,7 @@ class Queue(Protocol):
         *,
         batching: Batching = Batching.THREAD,
         lease: timedelta = timedelta(seconds=60),
+        held_teams: frozenset[TeamId] = frozenset(),
     ) -> tuple[tuple[Message, ...], Claim | None]:
         """Complete, and claim the lane's next message in the same transaction: one durable write per run, not two."""
 
@@ -127,11 +157,14 @@ class Queue(Protocol):
     async def stop(self, claim: Claim, *, by: str) -> None:
         """End the run for good on a person's word: its messages are dead; raise ClaimLost if the claim is gone."""
 
-    async def release(self, claim: Claim, *, reason: str) -> None:
+    async def release(self, claim: Claim, *, reason: str, withheld: Withheld | None = None) -> None:
         """Give the messages back as they were, with no attempt used; raise ClaimLost if the claim is gone."""
 
-    async def recover(self) -> int:
-        """Take back what claims of dead processes hold and return the number of messages."""
+    async def lost_claims(self) -> tuple[ClaimId, ...]:
+        """Claims whose process is dead, or was on another host and let its lease end."""
+
+    async def recover(self, claims: Collection[ClaimId] | None = None, *, policy: RetryPolicy | None = None) -> int:
+        """Take back what lost claims hold, all or only these, and return the number of messages."""
 
     async def retry_dead(self, message: int, *, text: str | None = None) -> Message:
         """Send a dead message again with a fresh budget, perhaps another text; raise NotFound if it is not dead."""
@@ -146,7 +179,7 @@ class Queue(Protocol):
         """Remove what is old enough and seen by every durable reader."""
 
     async def claimable_lanes(self) -> tuple[AgentId, ...]:
-        """Lanes that are free, not paused, not held, and have pending messages."""
+        """Lanes that are free, not paused, not held, and have something due that starts a run."""
 
     async def next_due_at(self) -> int | None:
         """The next instant at which waiting time alone makes something claimable."""
@@ -156,6 +189,9 @@ class Queue(Protocol):
 
     async def message(self, message: int) -> Message | None:
         """One message by its row id."""
+
+    async def newest_follower(self, claim: Claim) -> int | None:
+        """When the newest message came that would share this run if it started now, or None without such."""
 
     async def processing(self) -> tuple[Message, ...]:
         """Messages that are being run."""
@@ -174,7 +210,7 @@ class Lanes(Protocol):
         """Lift pause and hold; False when there was none."""
 
     async def hold(self, agent: AgentId, *, until: int, reason: str) -> None:
-        """Take no claim before this instant."""
+        """Take no claim before this instant; 0 lifts the hold, and the reason says why."""
 
     async def all(self) -> tuple[Lane, ...]:
         """Every lane that was ever claimed, paused or held."""
@@ -211,6 +247,29 @@ class History(Protocol):
         self, team: TeamId, *, since: int = 0, before: int | None = None, limit: int = 100
     ) -> tuple[ChatMessage, ...]:
         """Lines of a chat room, newest first."""
+
+
+class Sessions(Protocol):
+    """Where agents go on; written by `Queue.complete`."""
+
+    async def find(self, agent: AgentId, thread: str, provider: str) -> str | None:
+        """The id that this provider gave its last session, or None to start a new one."""
+
+    async def turns(self, agent: AgentId, thread: str, *, limit: int = 200) -> tuple[Turn, ...]:
+        """The last turns of a thread, oldest first, for providers that keep none."""
+
+    async def reset(self, agent: AgentId, *, by: str, starting: ClaimId | None = None) -> int:
+        """Forget every session and turn of an agent and return how many sessions there were.
+
+        A run that is going on leaves none either, unless it is the one that starts afresh with this reset.
+        """
+
+
+class Spending(Protocol):
+    """What was spent, kept by `Queue.complete` and `Queue.fail`."""
+
+    async def of_day(self, day: str) -> Mapping[str, Spent]:
+        """What each scope has spent on this day."""
 
 
 class EventLog(Protocol):
@@ -251,6 +310,12 @@ class Store(Protocol):
 
     @property
     def history(self) -> History: ...
+
+    @property
+    def sessions(self) -> Sessions: ...
+
+    @property
+    def spending(self) -> Spending: ...
 
     @property
     def events(self) -> EventLog: ...

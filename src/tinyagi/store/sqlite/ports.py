@@ -1,19 +1,22 @@
-"""The smaller ports on SQLite: lanes, responses, history and the event log."""
+"""The smaller ports on SQLite: lanes, responses, history, sessions, spending and the event log."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
 import msgspec
 
 from tinyagi.domain.events import Event, RecordedEvent
-from tinyagi.domain.ids import AgentId, TeamId
+from tinyagi.domain.ids import AgentId, ClaimId, TeamId
 from tinyagi.domain.responses import ChatMessage, HistoryEntry, NewResponse, Response, ResponseStatus, Role
 from tinyagi.domain.retry import RetryPolicy
+from tinyagi.domain.sessions import Turn
+from tinyagi.domain.spending import Spent
 from tinyagi.store.base import Lane, LogBounds
 from tinyagi.store.sqlite.operations.deliver import DeliveryFailure, ack, fail_delivery, send
 from tinyagi.store.sqlite.operations.lanes import HoldRequest, hold_lanes, pause, resume
 from tinyagi.store.sqlite.operations.log import AppendRequest, CursorRequest, acknowledge, append, detach
+from tinyagi.store.sqlite.operations.sessions import ResetRequest, reset
 from tinyagi.store.sqlite.readers import Readers
 from tinyagi.store.sqlite.writer import Writer
 
@@ -79,6 +82,33 @@ class SqliteHistory:
     ) -> tuple[ChatMessage, ...]:
         rows = await self._readers.rows("room_page", {"team": team, **_page(since, before, limit)})
         return tuple(map(ChatMessage._make, rows))
+
+
+class SqliteSessions:
+    def __init__(self, writer: Writer, readers: Readers) -> None:
+        self._writer = writer
+        self._readers = readers
+
+    async def find(self, agent: AgentId, thread: str, provider: str) -> str | None:
+        row = await self._readers.row("session", (agent, thread, provider))
+        session_id: str | None = None if row is None else row[0]
+        return session_id
+
+    async def turns(self, agent: AgentId, thread: str, *, limit: int = 200) -> tuple[Turn, ...]:
+        newest = await self._readers.rows("newest_turns", {"agent": agent, "thread": thread, "limit": limit})
+        return tuple(Turn(Role(role), content) for role, content in reversed(newest))
+
+    async def reset(self, agent: AgentId, *, by: str, starting: ClaimId | None = None) -> int:
+        return await self._writer.write(reset, ResetRequest(agent, by, starting))
+
+
+class SqliteSpending:
+    def __init__(self, readers: Readers) -> None:
+        self._readers = readers
+
+    async def of_day(self, day: str) -> Mapping[str, Spent]:
+        rows = await self._readers.rows("spend_of_day", (day,))
+        return {scope: Spent(tokens, cost) for scope, tokens, cost in rows}
 
 
 class SqliteEventLog:

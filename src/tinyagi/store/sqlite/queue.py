@@ -1,15 +1,26 @@
 """The queue on SQLite: each call is one operation for the writer or one short read."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import timedelta
+from typing import Final
 
-from tinyagi.domain.batching import Batching
+from tinyagi.domain.batching import MAX_MESSAGES, Batching, coalesce, joins_thread
 from tinyagi.domain.durations import millis
 from tinyagi.domain.errors import InvalidInput
-from tinyagi.domain.ids import AgentId, ClaimId
-from tinyagi.domain.messages import Claim, Message, NewMessage, Outcome, Status
+from tinyagi.domain.ids import AgentId, ClaimId, TeamId
+from tinyagi.domain.messages import (
+    PASSIVE_PRIORITY,
+    Claim,
+    Message,
+    NewMessage,
+    Outcome,
+    RoomPost,
+    Status,
+    check_text,
+)
+from tinyagi.domain.responses import ChatMessage
 from tinyagi.domain.retry import Failure, RetryPolicy
-from tinyagi.store.base import LaneDepth, PruneReport, QueueDepth, Retention
+from tinyagi.store.base import LaneDepth, PruneReport, QueueDepth, Retention, Withheld
 from tinyagi.store.owner import Owner
 from tinyagi.store.sqlite.operations.adopt import RouteText, adopt
 from tinyagi.store.sqlite.operations.claim import ClaimRequest, RenewRequest, claim, renew
@@ -27,10 +38,13 @@ from tinyagi.store.sqlite.operations.finish import (
 )
 from tinyagi.store.sqlite.operations.letters import DeleteRequest, RetryRequest, delete_dead, retry_dead
 from tinyagi.store.sqlite.operations.prune import SLICE, prune
+from tinyagi.store.sqlite.operations.rooms import PostRequest, WithPosts, delivery, enqueue_with_posts
+from tinyagi.store.sqlite.operations.rooms import post as say
 from tinyagi.store.sqlite.readers import Readers
 from tinyagi.store.sqlite.writer import Writer
 
 LEASE = timedelta(seconds=60)
+NO_TEAMS: Final[frozenset[TeamId]] = frozenset()
 
 
 class SqliteQueue:
@@ -59,17 +73,32 @@ class SqliteQueue:
             message.check()
         return await self._writer.write(enqueue, EnqueueRequest(tuple(messages)))
 
-    async def enqueue_parts(self, parts: Sequence[NewMessage]) -> tuple[Message, ...]:
+    async def enqueue_parts(
+        self, parts: Sequence[NewMessage], *, posts: Sequence[RoomPost] = ()
+    ) -> tuple[Message, ...]:
         if not parts:
             raise InvalidInput("A message has at least one part.")
         for part in parts:
             part.check()
-        return await self._writer.write(enqueue, EnqueueRequest(tuple(parts), are_parts=True))
+        request = EnqueueRequest(tuple(parts), are_parts=True)
+        if not posts:
+            return await self._writer.write(enqueue, request)
+        lines = tuple(_post_request(line, parts[0].sender) for line in posts)
+        return await self._writer.write(enqueue_with_posts, WithPosts(request, lines))
+
+    async def post(self, post: RoomPost, *, sender: str) -> ChatMessage:
+        return await self._writer.write(say, _post_request(post, sender))
 
     async def claim(
-        self, agent: AgentId, *, batching: Batching = Batching.THREAD, lease: timedelta = LEASE
+        self,
+        agent: AgentId,
+        *,
+        batching: Batching = Batching.THREAD,
+        lease: timedelta = LEASE,
+        held_teams: frozenset[TeamId] = NO_TEAMS,
     ) -> Claim | None:
-        return await self._writer.write(claim, ClaimRequest(agent, batching, millis(lease)), undo=release_orphans)
+        request = ClaimRequest(agent, batching, millis(lease), held_teams)
+        return await self._writer.write(claim, request, undo=release_orphans)
 
     async def renew(self, claim: Claim, *, lease: timedelta = LEASE) -> int:
         return await self._writer.write(renew, RenewRequest(claim, millis(lease)))
@@ -78,9 +107,15 @@ class SqliteQueue:
         return await self._writer.write(complete, CompleteRequest(claim, outcome))
 
     async def complete_and_claim(
-        self, claim: Claim, outcome: Outcome, *, batching: Batching = Batching.THREAD, lease: timedelta = LEASE
+        self,
+        claim: Claim,
+        outcome: Outcome,
+        *,
+        batching: Batching = Batching.THREAD,
+        lease: timedelta = LEASE,
+        held_teams: frozenset[TeamId] = NO_TEAMS,
     ) -> tuple[tuple[Message, ...], Claim | None]:
-        request = (CompleteRequest(claim, outcome), ClaimRequest(claim.agent, batching, millis(lease)))
+        request = (CompleteRequest(claim, outcome), ClaimRequest(claim.agent, batching, millis(lease), held_teams))
         return await self._writer.write(complete_and_claim, request, undo=release_next)
 
     async def fail(self, claim: Claim, failure: Failure, *, policy: RetryPolicy | None = None) -> None:
@@ -89,16 +124,26 @@ class SqliteQueue:
     async def stop(self, claim: Claim, *, by: str) -> None:
         await self._writer.write(stop, EndRequest(claim, f"stopped by {by}"))
 
-    async def release(self, claim: Claim, *, reason: str) -> None:
-        await self._writer.write(release, EndRequest(claim, reason))
+    async def release(self, claim: Claim, *, reason: str, withheld: Withheld | None = None) -> None:
+        await self._writer.write(release, EndRequest(claim, reason, withheld))
 
-    async def recover(self) -> int:
+    async def lost_claims(self) -> tuple[ClaimId, ...]:
+        return tuple([claim_id for _, claim_id in await self._lost()])
+
+    async def recover(self, claims: Collection[ClaimId] | None = None, *, policy: RetryPolicy | None = None) -> int:
         recovered = 0
-        for agent, claim_id, owner, lease_until in await self._readers.rows("claimed_lanes"):
-            if self._is_lost(Owner.parse(owner), lease_until):
-                request = RecoverRequest(AgentId(agent), ClaimId(claim_id), self._policy)
+        for agent, claim_id in await self._lost():
+            if claims is None or claim_id in claims:
+                request = RecoverRequest(agent, claim_id, policy or self._policy)
                 recovered += await self._writer.write(recover, request)
         return recovered
+
+    async def _lost(self) -> list[tuple[AgentId, ClaimId]]:
+        return [
+            (AgentId(agent), ClaimId(claim_id))
+            for agent, claim_id, owner, lease_until in await self._readers.rows("claimed_lanes")
+            if self._is_lost(Owner.parse(owner), lease_until)
+        ]
 
     def _is_lost(self, owner: Owner, lease_until: int) -> bool:
         """A live process of this host keeps its claim even past its lease: it may have slept with the machine."""
@@ -125,7 +170,7 @@ class SqliteQueue:
         return total
 
     async def claimable_lanes(self) -> tuple[AgentId, ...]:
-        rows = await self._readers.rows("claimable_lanes", {"now": self._clock()})
+        rows = await self._readers.rows("claimable_lanes", {"now": self._clock(), "passive": PASSIVE_PRIORITY})
         return tuple(AgentId(lane) for (lane,) in rows)
 
     async def next_due_at(self) -> int | None:
@@ -151,11 +196,30 @@ class SqliteQueue:
         row = await self._readers.row("message_by_id", (message,))
         return None if row is None else _message(row)
 
+    async def newest_follower(self, claim: Claim) -> int | None:
+        primary = claim.primary
+        if not joins_thread(primary):
+            return None
+        thread = {"agent": claim.agent, "thread": primary.thread, "primary": primary.id}
+        limits = {"now": self._clock(), "limit": MAX_MESSAGES, "held": "[]"}
+        followers = map(_message, await self._readers.rows("claim_thread", thread | limits))
+        there = {message.id for message in claim.messages}
+        joining = [message for message in coalesce(primary, [*claim.messages, *followers]) if message.id not in there]
+        return joining[-1].created_at if joining else None
+
     async def processing(self) -> tuple[Message, ...]:
         return tuple(map(_message, await self._readers.rows("processing_messages")))
 
     async def dead(self, *, agent: AgentId | None = None, limit: int = 100) -> tuple[Message, ...]:
         return tuple(map(_message, await self._readers.rows("dead_messages", {"agent": agent, "limit": limit})))
+
+
+def _post_request(line: RoomPost, sender: str) -> PostRequest:
+    check_text(f"{line.message}{sender}")
+    deliveries = tuple(delivery(line, member, sender) for member in line.members)
+    for message in deliveries:
+        message.check()
+    return PostRequest(line, sender, deliveries)
 
 
 def _message(row: tuple[object, ...]) -> Message:

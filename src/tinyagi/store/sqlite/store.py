@@ -20,7 +20,14 @@ from tinyagi.store.sqlite.checkpoint import Checkpointer
 from tinyagi.store.sqlite.connection import Connect, check, connect, create_private, translate
 from tinyagi.store.sqlite.migrations import migrate
 from tinyagi.store.sqlite.operations.adopt import RouteText
-from tinyagi.store.sqlite.ports import SqliteEventLog, SqliteHistory, SqliteLanes, SqliteResponses
+from tinyagi.store.sqlite.ports import (
+    SqliteEventLog,
+    SqliteHistory,
+    SqliteLanes,
+    SqliteResponses,
+    SqliteSessions,
+    SqliteSpending,
+)
 from tinyagi.store.sqlite.queue import SqliteQueue
 from tinyagi.store.sqlite.readers import Readers
 from tinyagi.store.sqlite.transaction import Context
@@ -47,6 +54,8 @@ class SqliteStore:
         lanes: SqliteLanes,
         responses: SqliteResponses,
         history: SqliteHistory,
+        sessions: SqliteSessions,
+        spending: SqliteSpending,
         events: SqliteEventLog,
         changes: Changes,
         writer: Writer,
@@ -57,6 +66,8 @@ class SqliteStore:
         self.lanes = lanes
         self.responses = responses
         self.history = history
+        self.sessions = sessions
+        self.spending = spending
         self.events = events
         self.changes = changes
         self._writer = writer
@@ -111,6 +122,8 @@ class SqliteStore:
             lanes=SqliteLanes(writer, readers),
             responses=SqliteResponses(writer, readers, policy, clock),
             history=SqliteHistory(readers),
+            sessions=SqliteSessions(writer, readers),
+            spending=SqliteSpending(readers),
             events=SqliteEventLog(writer, readers),
             changes=changes,
             writer=writer,

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 import apsw
 
-from tinyagi.domain.errors import OutcomeUnknown, StoreClosed
+from tinyagi.domain.errors import InvalidInput, OutcomeUnknown, StoreClosed
 from tinyagi.store.sqlite.connection import FATAL, commit_failed, translate
 from tinyagi.store.sqlite.transaction import Context, Transaction
 
@@ -161,6 +161,9 @@ class Writer:
                 value = self._write_alone(submission)
             except FATAL:
                 raise
+            except UnicodeEncodeError as error:
+                value = _unstorable(error)
+                self._connection.execute("ROLLBACK TO one")
             except Exception as error:
                 value = error
                 self._connection.execute("ROLLBACK TO one")
@@ -232,3 +235,12 @@ class Writer:
         ]
         if gone:
             self._inbox.put(gone)
+
+
+def _unstorable(error: UnicodeEncodeError) -> InvalidInput:
+    """The one place that refuses a lone surrogate which no check has met: texts are not searched on their way in."""
+    refusal = InvalidInput(
+        "A text holds half of a character (a lone surrogate), which no database can store. Clean it."
+    )
+    refusal.__cause__ = error
+    return refusal

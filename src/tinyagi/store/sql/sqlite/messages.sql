@@ -27,8 +27,8 @@ WHERE id = ?1 AND claim_id = ?2;
 
 -- name: return_message
 -- Back to pending or on to dead, after a failure, a stop, a release or a crash.
-UPDATE OR FAIL messages SET status = ?3, claim_id = NULL, retry_count = ?4, last_error = ?5, available_at = ?6, updated_at = ?7,
-  last_event_id = ?8
+UPDATE OR FAIL messages SET status = ?3, claim_id = NULL, retry_count = ?4, last_error = ?5, available_at = ?6, priority = ?7,
+  updated_at = ?8, last_event_id = ?9
 WHERE id = ?1 AND claim_id = ?2;
 
 -- name: message_by_id
@@ -42,7 +42,7 @@ WHERE id IN (SELECT value FROM json_each((SELECT claim_ids FROM lanes WHERE agen
 -- name: revive_message
 -- A person's retry: a fresh budget, the history of errors stays.
 UPDATE messages SET status = 'pending', retry_count = 0, available_at = 0, answered_by = NULL, message = ?2,
-  updated_at = ?3, last_event_id = ?4
+  priority = ?3, updated_at = ?4, last_event_id = ?5
 WHERE id = ?1 AND status = 'dead';
 
 -- name: delete_message
@@ -65,11 +65,23 @@ SELECT lane, pending, processing, completed, dead FROM lane_counters ORDER BY la
 SELECT channel, pending, acked, failed FROM channel_counters ORDER BY channel;
 
 -- name: claimable_lanes
--- Reads the counters, not the backlog.
+-- Reads the counters and one entry of an index per lane, not the backlog.
 SELECT lane FROM lane_counters
-WHERE pending > 0 AND lane <> '' AND NOT EXISTS (
-  SELECT 1 FROM lanes l WHERE l.agent = lane AND (l.claim_id IS NOT NULL OR l.paused = 1 OR l.hold_until > :now))
+WHERE pending > 0 AND lane <> ''
+  AND (EXISTS (
+      SELECT 1 FROM messages INDEXED BY pending_by_lane
+      WHERE agent = lane AND status = 'pending' AND available_at = 0 AND priority > :passive)
+    OR EXISTS (
+      SELECT 1 FROM messages INDEXED BY waiting_by_lane
+      WHERE agent = lane AND status = 'pending' AND available_at > 0 AND available_at <= :now))
+  AND NOT EXISTS (
+    SELECT 1 FROM lanes l WHERE l.agent = lane AND (l.claim_id IS NOT NULL OR l.paused = 1 OR l.hold_until > :now))
 ORDER BY lane;
+
+-- name: count_from_agents
+-- What agents sent into a lane after an instant.
+SELECT count(*) FROM messages INDEXED BY agent_to_agent
+WHERE agent = ? AND from_agent IS NOT NULL AND created_at > ?;
 
 -- name: next_due_at
 -- When something that waits for its time becomes due: a message in back-off, a delayed one, or a held lane.

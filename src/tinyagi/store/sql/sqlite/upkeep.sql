@@ -14,8 +14,8 @@ SELECT id, message_id, channel, sender, sender_id, message, agent, from_agent, f
 FROM messages WHERE thread IS NULL ORDER BY id LIMIT ?;
 
 -- name: adopt_message
-UPDATE messages SET message = ?2, agent = ?3, team = ?4, conversation_id = ?5, thread = ?6, updated_at = ?7,
-  last_event_id = ?8
+UPDATE messages SET message = ?2, agent = ?3, team = ?4, conversation_id = ?5, thread = ?6, priority = ?7,
+  updated_at = ?8, last_event_id = ?9
 WHERE id = ?1;
 
 -- name: count_conversation

@@ -5,7 +5,7 @@ from typing import Final
 
 from tinyagi.domain.events import ChatPosted, MessageReceived, ResponseReady, RowImported
 from tinyagi.domain.ids import is_valid_id
-from tinyagi.domain.messages import Message, Status, thread_of
+from tinyagi.domain.messages import ROOM_PRIORITY, Message, Status, thread_of
 from tinyagi.domain.responses import ChatMessage, HistoryEntry, Response, Role
 from tinyagi.domain.routing import Route
 from tinyagi.store.sqlite.transaction import Transaction
@@ -41,7 +41,11 @@ def _in_its_lane(tx: Transaction, message: Message, route: RouteText) -> Message
     if known is not None:
         message = message._replace(conversation_started_at=known[0], conversation_team=known[1])
     return message._replace(
-        thread=thread_of(message, message.conversation_id), updated_at=tx.now, last_event_id=tx.next_event_id()
+        thread=thread_of(message, message.conversation_id),
+        # Nothing that another tool sends waits for others' runs.
+        priority=max(message.priority, ROOM_PRIORITY),
+        updated_at=tx.now,
+        last_event_id=tx.next_event_id(),
     )
 
 
@@ -66,6 +70,7 @@ def _adopt_message(tx: Transaction, message: Message) -> None:
             message.team,
             message.conversation_id,
             message.thread,
+            message.priority,
             message.updated_at,
             message.last_event_id,
         ),

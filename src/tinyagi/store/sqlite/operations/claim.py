@@ -6,18 +6,21 @@ from typing import Any, Final, NamedTuple
 from tinyagi.domain.batching import MAX_MESSAGES, Batching, coalesce, joins_thread
 from tinyagi.domain.errors import ClaimLost
 from tinyagi.domain.events import ChainStepStart
-from tinyagi.domain.ids import AgentId, ClaimId
-from tinyagi.domain.messages import ROOM_CHANNEL, ROOM_PRIORITY, Claim, Message
+from tinyagi.domain.ids import AgentId, ClaimId, TeamId
+from tinyagi.domain.messages import PASSIVE_PRIORITY, ROOM_CHANNEL, ROOM_PRIORITY, Claim, Message
+from tinyagi.domain.sessions import SessionId
 from tinyagi.store.sqlite.transaction import Transaction, encode_json
 
 _COLUMNS: Final = len(Message._fields)
 _AGENT: Final = Message._fields.index("agent")
+_TEAM: Final = Message._fields.index("team")
 
 
 class ClaimRequest(NamedTuple):
     agent: AgentId
     batching: Batching
     lease_ms: int
+    held_teams: frozenset[TeamId] = frozenset()
 
 
 class RenewRequest(NamedTuple):
@@ -27,7 +30,7 @@ class RenewRequest(NamedTuple):
 
 def claim(tx: Transaction, requests: Sequence[ClaimRequest]) -> list[Claim | None]:
     # One look at all lanes together; each gives one row or none.
-    looks = [(request.agent, tx.now) for request in requests]
+    looks = [(request.agent, tx.now, PASSIVE_PRIORITY) for request in requests]
     ready = {row[_AGENT]: row for row in tx.connection.executemany(tx.sql["claim_ready"], looks)}
     claims: list[Claim | None] = []
     started: list[tuple[object, ...]] = []
@@ -36,15 +39,17 @@ def claim(tx: Transaction, requests: Sequence[ClaimRequest]) -> list[Claim | Non
     owner = str(tx.owner)
     for request in requests:
         row = ready.pop(request.agent, None)
-        if row is None or row[-1]:
-            row = _primary(tx, request.agent, taken=new_lanes + lanes)
-            if row is None:
-                claims.append(None)
-                continue
-        messages = _with_company(tx, Message._make(row[:_COLUMNS]), request.batching)
+        is_plain = row is not None and not row[-1] and row[_TEAM] not in request.held_teams
+        if not is_plain:
+            row = _primary(tx, request, taken=new_lanes + lanes)
+        if row is None:
+            claims.append(None)
+            continue
+        messages = _with_company(tx, Message._make(row[:_COLUMNS]), request, is_plain)
         holds = row[_COLUMNS]
         claim_id = ClaimId(tx.new_id("claim"))
-        held = Claim(claim_id, request.agent, messages, tx.now, tx.now + request.lease_ms, holds or 0)
+        sessions = _sessions(tx, messages[0])
+        held = Claim(claim_id, request.agent, messages, tx.now, tx.now + request.lease_ms, holds or 0, sessions)
         claims.append(held)
         start = _start_of(held)
         event_id = tx.record(start, held.primary)
@@ -57,25 +62,49 @@ def claim(tx: Transaction, requests: Sequence[ClaimRequest]) -> list[Claim | Non
     return claims
 
 
-def _primary(tx: Transaction, agent: AgentId, taken: list[tuple[object, ...]]) -> tuple[Any, ...] | None:
-    """The full search, for a lane where something waits or has a lower priority, or where nothing seemed ready."""
-    if any(lane[0] == agent for lane in taken):
+def _primary(tx: Transaction, request: ClaimRequest, taken: list[tuple[object, ...]]) -> tuple[Any, ...] | None:
+    """The full search, for a lane where something waits, is held or has a lower priority, or nothing seemed ready."""
+    if any(lane[0] == request.agent for lane in taken):
         return None
-    return tx.connection.execute(tx.sql["claim_primary"], {"agent": agent, "now": tx.now}).fetchone()
+    return tx.connection.execute(tx.sql["claim_primary"], _search(tx, request)).fetchone()
 
 
-def _with_company(tx: Transaction, primary: Message, batching: Batching) -> tuple[Message, ...]:
-    """The primary and what is coalesced with it."""
-    if batching is Batching.NONE or primary.failed_before:
+def _with_company(tx: Transaction, primary: Message, request: ClaimRequest, is_plain: bool) -> tuple[Message, ...]:
+    """The primary and what is coalesced with it. In the plain case nothing of a lower priority is there."""
+    if primary.failed_before:
         return (primary,)
-    lane = {"agent": primary.agent, "now": tx.now, "limit": MAX_MESSAGES}
-    if batching is Batching.ALL:
-        return coalesce(primary, _messages(tx, "claim_everything", lane))
-    posts = _messages(tx, "claim_room_posts", {**lane, "priority": ROOM_PRIORITY, "channel": ROOM_CHANNEL})
-    followers = []
-    if joins_thread(primary):
-        followers = _messages(tx, "claim_thread", {**lane, "primary": primary.id, "thread": primary.thread})
-    return coalesce(primary, [*followers, *posts]) if followers or posts else (primary,)
+    if request.batching is Batching.ALL:
+        return coalesce(primary, _messages(tx, "claim_everything", _search(tx, request)))
+    company: list[Message] = []
+    if request.batching is Batching.THREAD and joins_thread(primary):
+        thread = {"primary": primary.id, "thread": primary.thread}
+        company += _messages(tx, "claim_thread", _search(tx, request) | thread)
+    if not is_plain or primary.priority <= ROOM_PRIORITY:
+        posts = {"priority": ROOM_PRIORITY, "channel": ROOM_CHANNEL}
+        found = _messages(tx, "claim_room_posts", _search(tx, request) | posts)
+        company += _passive_only(found, primary) if request.batching is Batching.NONE else found
+    return coalesce(primary, company) if company else (primary,)
+
+
+def _passive_only(posts: list[Message], primary: Message) -> list[Message]:
+    """Posts that start no run, up to the first one in their room that does: it is read before what follows it."""
+    waking = [post for post in posts if post.priority > PASSIVE_PRIORITY and post.id != primary.id]
+    return [
+        post
+        for post in posts
+        if post.priority <= PASSIVE_PRIORITY
+        and not any(other.thread == post.thread and other.id < post.id for other in waking)
+    ]
+
+
+def _search(tx: Transaction, request: ClaimRequest) -> dict[str, object]:
+    held = encode_json(sorted(request.held_teams))
+    return {"agent": request.agent, "now": tx.now, "limit": MAX_MESSAGES, "passive": PASSIVE_PRIORITY, "held": held}
+
+
+def _sessions(tx: Transaction, primary: Message) -> tuple[SessionId, ...]:
+    rows = tx.connection.execute(tx.sql["sessions_of_lane"], (primary.agent, primary.thread))
+    return tuple([SessionId._make(row) for row in rows])
 
 
 def _messages(tx: Transaction, name: str, parameters: dict[str, object]) -> list[Message]:

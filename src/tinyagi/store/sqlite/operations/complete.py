@@ -3,14 +3,20 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from tinyagi.domain.events import ChainHandoff, ChainStepDone, ChatPosted
-from tinyagi.domain.ids import MessageId
-from tinyagi.domain.messages import ROOM_CHANNEL, ROOM_PRIORITY, Claim, Handoff, Message, NewMessage, Outcome, RoomPost
-from tinyagi.domain.responses import ChatMessage, Role
+from tinyagi.domain.brakes import loop_notice
+from tinyagi.domain.events import ChainStepDone, LoopStopped
+from tinyagi.domain.ids import TeamId
+from tinyagi.domain.messages import Claim, Message, Outcome
+from tinyagi.domain.responses import Role
+from tinyagi.domain.spending import Charge
 from tinyagi.store.sqlite.operations.claim import ClaimRequest, change_lanes
 from tinyagi.store.sqlite.operations.claim import claim as claim_next
 from tinyagi.store.sqlite.operations.enqueue import Inflow
-from tinyagi.store.sqlite.operations.finish import close_conversations, release_orphans, respond, row_of
+from tinyagi.store.sqlite.operations.finish import close_conversations, release_orphans
+from tinyagi.store.sqlite.operations.hand_on import HandOn, Refused
+from tinyagi.store.sqlite.operations.respond import notice, respond, row_of
+from tinyagi.store.sqlite.operations.sessions import keep_session
+from tinyagi.store.sqlite.operations.spending import add_charges
 from tinyagi.store.sqlite.transaction import Transaction
 
 
@@ -23,7 +29,7 @@ def complete(tx: Transaction, requests: Sequence[CompleteRequest]) -> list[tuple
     """Returns the messages that each run handed on."""
     lanes: list[tuple[object, ...]] = [(request.claim.agent, request.claim.id) for request in requests]
     change_lanes(tx, "free_lane_after_success", lanes)
-    completion = _Completion(tx)
+    completion = _Completion(tx, _teams_of(tx, requests))
     handed_on = [completion.add(request.claim, request.outcome) for request in requests]
     completion.write()
     return handed_on
@@ -46,19 +52,25 @@ def release_next(tx: Transaction, results: Sequence[tuple[tuple[Message, ...], C
 class _Completion:
     """Collects what finished runs leave behind, and writes each table once."""
 
-    def __init__(self, tx: Transaction) -> None:
+    def __init__(self, tx: Transaction, teams: dict[str, TeamId]) -> None:
         self._tx = tx
+        self._teams = teams
         self._inflow = Inflow(tx)
+        self._hand_on = HandOn(tx, self._inflow)
         self._finished: list[tuple[object, ...]] = []
         self._closed: list[Message] = []
         self._responses: list[tuple[object, ...]] = []
-        self._posts: list[tuple[object, ...]] = []
+        self._charges: list[Charge] = []
 
     def add(self, claim: Claim, outcome: Outcome) -> tuple[Message, ...]:
         tx, primary = self._tx, claim.primary
+        if outcome.chain is not None and self._inflow.give_to_team(primary.conversation_id, outcome.chain.team_id):
+            self._teams[primary.conversation_id] = outcome.chain.team_id
+            tx.record(outcome.chain, primary)
+        team = primary.team or self._teams.get(primary.conversation_id)
         event_id = tx.next_event_id()
         history_id = self._inflow.add_history(primary, Role.ASSISTANT, outcome.answer, event_id)
-        tx.record(_done(tx, claim, outcome, history_id), primary)
+        tx.record(_done(tx, claim, outcome, history_id, team), primary)
         for message in claim.messages:
             self._finished.append((message.id, claim.id, primary.message_id, tx.now, event_id))
             self._closed.append(message)
@@ -67,69 +79,46 @@ class _Completion:
             self._responses.append(row_of(respond(tx, primary, text, outcome.files, outcome.metadata)))
         for fact in outcome.facts:
             tx.record(fact, primary)
+        if outcome.session is not None:
+            keep_session(tx, claim, outcome.session)
+        if outcome.charge is not None:
+            self._charges.append(outcome.charge)
         if not outcome.handoffs and not outcome.posts:
             return ()
-        hop = max(message.hop for message in claim.messages) + 1
-        handed_on = [self._hand_off(primary, handoff, hop) for handoff in outcome.handoffs]
-        for post in outcome.posts:
-            handed_on += self._post(primary, post, hop)
-        return tuple(handed_on)
+        handed_on, refused = self._hand_on.add(claim, outcome)
+        if refused:
+            self._tell_refused(claim, refused)
+        return handed_on
 
     def write(self) -> None:
         tx = self._tx
         tx.connection.executemany(tx.sql["finish_message"], self._finished)
         tx.connection.executemany(tx.sql["insert_response"], self._responses)
-        tx.connection.executemany(tx.sql["insert_chat_message"], self._posts)
+        add_charges(tx, self._charges)
+        self._hand_on.write()
         # First what comes in, then what goes out: a conversation that is handed on never looks ended in between.
         self._inflow.write()
         close_conversations(tx, self._closed)
 
-    def _hand_off(self, primary: Message, handoff: Handoff, hop: int) -> Message:
-        message = self._inflow.add(
-            NewMessage(
-                message=handoff.message,
-                agent=handoff.to,
-                channel=primary.channel,
-                sender=primary.sender,
-                sender_id=primary.sender_id,
-                message_id=MessageId(self._tx.new_id("internal")),
-                from_agent=primary.agent,
-                team=handoff.team,
-                conversation_id=primary.conversation_id,
-                parent_message_id=primary.message_id,
-                hop=hop,
-            )
-        )
-        self._tx.record(ChainHandoff(handoff.team, primary.agent, handoff.to, message.message_id), primary)
-        return message
-
-    def _post(self, primary: Message, post: RoomPost, hop: int) -> list[Message]:
-        tx = self._tx
-        event_id = tx.next_event_id()
-        line = ChatMessage(tx.next_id("chat_messages"), post.team, primary.agent, post.message, tx.now)
-        self._posts.append((*line, event_id))
-        tx.record(ChatPosted(line._asdict()), primary)
-        return [
-            self._inflow.add(
-                NewMessage(
-                    message=post.prompt,
-                    agent=member,
-                    channel=ROOM_CHANNEL,
-                    sender=primary.agent,
-                    message_id=MessageId(tx.new_id("chat")),
-                    from_agent=primary.agent,
-                    team=post.team,
-                    conversation_id=primary.conversation_id,
-                    parent_message_id=primary.message_id,
-                    hop=hop,
-                    priority=ROOM_PRIORITY,
-                )
-            )
-            for member in post.members
-        ]
+    def _tell_refused(self, claim: Claim, refused: Refused) -> None:
+        """A fact for every brake, and one notice to the person for all of them."""
+        tx, primary = self._tx, claim.primary
+        for brake, agents in refused.items():
+            tx.record(LoopStopped(brake.reason, brake.limit, tuple(agents)), primary)
+        if not claim.is_room_only:
+            texts = [loop_notice(claim.agent, tuple(agents), brake) for brake, agents in refused.items()]
+            self._responses.append(row_of(notice(tx, primary, "\n".join(texts))))
 
 
-def _done(tx: Transaction, claim: Claim, outcome: Outcome, history_id: int) -> ChainStepDone:
+def _teams_of(tx: Transaction, requests: Sequence[CompleteRequest]) -> dict[str, TeamId]:
+    """Whose the conversations are by now: a run elsewhere may have given one to a team since the claim."""
+    conversations = [
+        (request.claim.primary.conversation_id,) for request in requests if request.claim.primary.team is None
+    ]
+    return dict(tx.connection.executemany(tx.sql["conversation_teams"], conversations))
+
+
+def _done(tx: Transaction, claim: Claim, outcome: Outcome, history_id: int, team: TeamId | None) -> ChainStepDone:
     primary = claim.primary
     return ChainStepDone(
         claim_id=claim.id,
@@ -139,7 +128,7 @@ def _done(tx: Transaction, claim: Claim, outcome: Outcome, history_id: int) -> C
         sender=primary.sender,
         content=outcome.answer,
         history_id=history_id,
-        team_id=primary.team,
+        team_id=team,
         duration_ms=max(0, tx.now - claim.started_at),
         usage=outcome.usage,
     )

@@ -8,7 +8,7 @@ from tinyagi.domain.events import ResponseAcked, ResponseFailed, ResponseReady
 from tinyagi.domain.ids import MessageId
 from tinyagi.domain.responses import NewResponse, Response, ResponseStatus
 from tinyagi.domain.retry import RetryPolicy
-from tinyagi.store.sqlite.operations.finish import row_of
+from tinyagi.store.sqlite.operations.respond import row_of
 from tinyagi.store.sqlite.transaction import Transaction, encode_json
 
 

@@ -56,17 +56,28 @@ class Inflow:
         self._known: dict[str, tuple[int, TeamId | None]] = {}
 
     def add_parts(self, parts: Sequence[NewMessage]) -> tuple[Message, ...]:
-        root = self.add(parts[0])
+        owner = next((part.team for part in parts if part.team is not None), None)
+        root = self.add(parts[0], owner=owner)
         rest = (self.add(part, f"{root.message_id}.{n}", root) for n, part in enumerate(parts[1:], start=2))
         return (root, *rest)
 
-    def add(self, new: NewMessage, message_id: str = "", root: Message | None = None) -> Message:
-        """Give the message its ids, its thread and its events; an empty id is made from the message or its channel."""
+    def add_together(self, messages: Sequence[NewMessage]) -> tuple[Message, ...]:
+        """Independent messages of one conversation, named after the first."""
+        root = self.add(messages[0])
+        return (root, *(self.add(message, root=root) for message in messages[1:]))
+
+    def add(
+        self, new: NewMessage, message_id: str = "", root: Message | None = None, owner: TeamId | None = None
+    ) -> Message:
+        """Give the message its ids, its thread and its events; an empty id is made from the message or its channel.
+
+        A conversation that starts with it belongs to the owner, or to the message's own team.
+        """
         tx = self._tx
         message_id = message_id or new.message_id or tx.new_id(new.channel)
         joined = root.conversation_id if root is not None else new.conversation_id
         if joined is None:
-            conversation_id, started_at, team = ConversationId(message_id), tx.now, new.team
+            conversation_id, started_at, team = ConversationId(message_id), tx.now, owner or new.team
             self._starting.append((conversation_id, team, started_at))
             self._known[conversation_id] = (started_at, team)
         else:
@@ -109,6 +120,13 @@ class Inflow:
         for fact in new.facts:
             tx.record(fact, message)
         return message
+
+    def give_to_team(self, conversation_id: str, team: TeamId) -> bool:
+        """Make a conversation the team's own; False when it has a team already."""
+        given = self._tx.change("give_to_team", (conversation_id, team))
+        if given:
+            self._known.pop(conversation_id, None)
+        return given
 
     def add_history(self, message: Message, role: Role, content: str, event_id: int) -> int:
         """A line in the history of the message's agent."""

@@ -1,8 +1,8 @@
-"""How a run ends: complete, fail, stop, release, recover. Each is one transaction and conditional on the claim."""
+"""How a run ends without an answer: fail, stop, release, recover. Each is one transaction, conditional on the claim."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import assert_never
+from typing import Any, assert_never
 
 from tinyagi.domain.events import (
     Event,
@@ -12,15 +12,17 @@ from tinyagi.domain.events import (
     MessageRecovered,
     MessageReleased,
     MessageStopped,
-    ResponseReady,
     TeamChainEnd,
 )
 from tinyagi.domain.ids import AgentId, ClaimId
 from tinyagi.domain.messages import Claim, Message, Status
-from tinyagi.domain.responses import Response, ResponseStatus, dead_notice
+from tinyagi.domain.responses import dead_notice
 from tinyagi.domain.retry import Dead, Failure, FailureKind, Retry, RetryPolicy, Wait
+from tinyagi.store.base import Withheld
 from tinyagi.store.sqlite.operations.claim import change_lanes
-from tinyagi.store.sqlite.transaction import Transaction, encode_json
+from tinyagi.store.sqlite.operations.respond import notice, row_of
+from tinyagi.store.sqlite.operations.spending import add_charges
+from tinyagi.store.sqlite.transaction import Transaction
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,7 @@ class EndRequest:
 
     claim: Claim
     reason: str
+    withheld: Withheld | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,8 @@ def fail(tx: Transaction, requests: Sequence[FailRequest]) -> list[None]:
         for message in request.claim.messages:
             _return_failed(returns, message, request)
         returns.write()
+        if request.failure.charge is not None:
+            add_charges(tx, [request.failure.charge])
         if request.failure.kind is FailureKind.UNAVAILABLE:
             _hold_after(tx, request)
     return [None] * len(requests)
@@ -73,7 +78,7 @@ def stop(tx: Transaction, requests: Sequence[EndRequest]) -> list[None]:
 
 def release(tx: Transaction, requests: Sequence[EndRequest]) -> list[None]:
     """The run was given up without a verdict: its messages are as they were before."""
-    return _end(
+    _end(
         tx,
         requests,
         lambda returns, message, reason: returns.add_pending(
@@ -84,6 +89,20 @@ def release(tx: Transaction, requests: Sequence[EndRequest]) -> list[None]:
             MessageReleased(message.id, returns.claim_id, message.attempt, reason),
         ),
     )
+    for request in requests:
+        if request.withheld is not None:
+            _withhold(tx, request, request.withheld)
+    return [None] * len(requests)
+
+
+def _withhold(tx: Transaction, request: EndRequest, withheld: Withheld) -> None:
+    """Record and tell why there was no run, and hold the lane if asked to."""
+    primary = request.claim.primary
+    tx.record(withheld.fact, primary)
+    if not primary.is_room_post:
+        tx.connection.execute(tx.sql["insert_response"], row_of(notice(tx, primary, withheld.notice)))
+    if withheld.hold_until is not None:
+        hold(tx, request.claim.agent, withheld.hold_until, request.reason, 0)
 
 
 def release_orphans(tx: Transaction, claims: Sequence[Claim | None]) -> list[None]:
@@ -117,11 +136,14 @@ def _recover_one(tx: Transaction, request: RecoverRequest) -> int:
 
 def _return_failed(returns: "_Returns", message: Message, request: FailRequest) -> None:
     failure, tx = request.failure, returns.tx
+    is_primary = message.id == request.claim.primary.id
+    # A run's use is told once, however many messages shared it.
+    usage = failure.usage if is_primary else None
     verdict = request.policy.verdict(failure, message, tx.now, tx.dice.random())
     error: str | None = failure.reason
     match verdict:
         case Dead():
-            dead = MessageDead(message.id, request.claim.id, message.attempt, failure.kind, failure.reason)
+            dead = MessageDead(message.id, request.claim.id, message.attempt, failure.kind, failure.reason, usage)
             returns.add_dead(message, message.attempt, dead, failure.reason)
             return
         case Retry(at=at):
@@ -131,8 +153,10 @@ def _return_failed(returns: "_Returns", message: Message, request: FailRequest) 
             count, error, at, used = message.retry_count, message.last_error, message.available_at, False
         case _:
             assert_never(verdict)
-    event = MessageFailed(message.id, request.claim.id, message.attempt, used, failure.kind, failure.reason, at)
+    event = MessageFailed(message.id, request.claim.id, message.attempt, used, failure.kind, failure.reason, at, usage)
     returns.add_pending(message, count, error, at, event)
+    if failure.notice is not None and is_primary:
+        returns.add_notice(message, failure.notice)
 
 
 def _hold_after(tx: Transaction, request: FailRequest) -> None:
@@ -142,7 +166,8 @@ def _hold_after(tx: Transaction, request: FailRequest) -> None:
 
 
 def hold(tx: Transaction, agent: AgentId, until: int, reason: str, holds: int) -> None:
-    tx.connection.execute(tx.sql["hold_lane"], (agent, until, reason, holds))
+    """Take no claim before this instant; 0 lifts the hold, and the reason is only recorded."""
+    tx.connection.execute(tx.sql["hold_lane"], (agent, until, reason if until else None, holds))
     tx.record_alone(LaneHeld(until, reason, holds), agent)
 
 
@@ -176,8 +201,12 @@ class _Returns:
     def add_dead(self, message: Message, retry_count: int, event: Event, reason: str) -> None:
         self._add(message, Status.DEAD, retry_count, reason, message.available_at, event)
         self._dead.append(message)
+        self.add_notice(message, dead_notice(message.agent, reason))
+
+    def add_notice(self, message: Message, text: str) -> None:
+        """Tell the person who sent the message; a room post is nobody's."""
         if not message.is_room_post:
-            self._notices.append(row_of(notice(self.tx, message, dead_notice(message.agent, reason))))
+            self._notices.append(row_of(notice(self.tx, message, text)))
 
     def write(self) -> None:
         self.tx.connection.executemany(self.tx.sql["return_message"], self._rows)
@@ -188,54 +217,14 @@ class _Returns:
         self, message: Message, status: Status, retry_count: int, error: str | None, at: int, event: Event
     ) -> None:
         event_id = self.tx.record(event, message)
-        self._rows.append((message.id, self.claim_id, status, retry_count, error, at, self.tx.now, event_id))
+        priority = message.priority if retry_count == message.retry_count else message.priority_once_tried
+        self._rows.append((message.id, self.claim_id, status, retry_count, error, at, priority, self.tx.now, event_id))
 
 
-def notice(tx: Transaction, message: Message, text: str) -> Response:
-    """A message to the person about their message, beside its answer; recorded here, written by the caller."""
-    seq = tx.connection.execute(tx.sql["next_notice"], (message.message_id, message.agent)).get
-    return respond(tx, message, text, (), {}, seq)
-
-
-def respond(
-    tx: Transaction, message: Message, text: str, files: Sequence[str], metadata: Mapping[str, str], seq: int = 0
-) -> Response:
-    response = Response(
-        tx.next_id("responses"),
-        message.message_id,
-        message.channel,
-        message.sender,
-        message.sender_id,
-        text,
-        message.message,
-        message.agent,
-        encode_json(files) if files else None,
-        encode_json(metadata) if metadata else None,
-        ResponseStatus.PENDING,
-        message.conversation_id,
-        seq,
-        attempts=0,
-        last_error=None,
-        available_at=0,
-        created_at=tx.now,
-        acked_at=None,
-        last_event_id=tx.next_event_id(),
-    )
-    tx.record(ResponseReady(response._asdict()), message)
-    return response
-
-
-def row_of(response: Response) -> tuple[object, ...]:
-    """What `insert_response` takes."""
-    return (*response[:10], response.conversation_id, response.seq, response.created_at, response.last_event_id)
-
-
-def close_conversations(tx: Transaction, messages: Iterable[Message]) -> None:
+def close_conversations(tx: Transaction, messages: Sequence[Message]) -> None:
     """Count messages out of their conversations; a team's conversation that has nothing open any more has ended."""
-    closed = list(messages)
-    tx.connection.executemany(tx.sql["leave_conversation"], [(message.conversation_id,) for message in closed])
-    of_teams = {message.conversation_id: message for message in closed if message.conversation_team is not None}
-    for conversation_id, message in of_teams.items():
-        ended = tx.connection.execute(tx.sql["ended_conversation"], (conversation_id,)).fetchone()
-        if ended is not None and message.conversation_team is not None:
-            tx.record(TeamChainEnd(message.conversation_team, ended[0]), message)
+    leaving = [(message.conversation_id,) for message in messages]
+    left: list[Any] = tx.connection.executemany(tx.sql["leave_conversation"], leaving).fetchall()
+    for (team, still_open, total), message in zip(left, messages, strict=True):
+        if still_open == 0 and team is not None:
+            tx.record(TeamChainEnd(team, total), message)

@@ -37,6 +37,7 @@ def resume(tx: Transaction, agents: Sequence[AgentId]) -> list[bool]:
 
 
 def hold_lanes(tx: Transaction, requests: Sequence[HoldRequest]) -> list[None]:
+    """Hold each lane until its instant; 0 lifts the hold."""
     for request in requests:
         hold(tx, request.agent, request.until, request.reason, 0)
     return [None] * len(requests)

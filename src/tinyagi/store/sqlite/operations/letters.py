@@ -39,10 +39,17 @@ def _revive(tx: Transaction, request: RetryRequest) -> Message:
     message = _dead_message(tx, request.id)
     text = message.message if request.message is None else request.message
     event_id = tx.record(MessageRetried(message.id, text), message)
-    tx.change("revive_message", (message.id, text, tx.now, event_id))
+    priority = message.priority_once_tried
+    tx.change("revive_message", (message.id, text, priority, tx.now, event_id))
     tx.connection.execute(tx.sql["reopen_conversation"], (message.conversation_id,))
     return message._replace(
-        message=text, status=Status.PENDING, retry_count=0, available_at=0, updated_at=tx.now, last_event_id=event_id
+        message=text,
+        status=Status.PENDING,
+        retry_count=0,
+        available_at=0,
+        priority=priority,
+        updated_at=tx.now,
+        last_event_id=event_id,
     )
 
 

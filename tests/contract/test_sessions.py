@@ -1,0 +1,122 @@
+"""Where agents go on: what a completion stores, and a person's reset."""
+
+from tests.contract.conftest import CODER, WRITER
+from tests.contract.test_claim import STUMBLE, say, take
+from tests.support.log import read_all
+from tinyagi.domain.ids import AgentId
+from tinyagi.domain.messages import Outcome
+from tinyagi.domain.responses import Role
+from tinyagi.domain.sessions import Session, Turn
+from tinyagi.store.base import Store
+
+CLAUDE, API = "anthropic", "api"
+
+
+async def run(store: Store, session: Session, agent: AgentId = CODER) -> None:
+    await say(store, "x", agent)
+    await store.queue.complete(await take(store, agent), Outcome("done", session=session))
+
+
+def turns(*texts: str) -> tuple[Turn, ...]:
+    return tuple(Turn(Role.USER if n % 2 == 0 else Role.ASSISTANT, text) for n, text in enumerate(texts))
+
+
+async def test_the_next_run_goes_on_in_the_last_session(store: Store) -> None:
+    await run(store, Session("", CLAUDE, "s1"))
+    await run(store, Session("", CLAUDE, "s2"))
+
+    assert await store.sessions.find(CODER, "", CLAUDE) == "s2"
+
+
+async def test_a_session_belongs_to_one_agent_thread_and_provider(store: Store) -> None:
+    await run(store, Session("web:ada", CLAUDE, "s1"))
+
+    assert await store.sessions.find(CODER, "web:ada", CLAUDE) == "s1"
+    assert await store.sessions.find(CODER, "", CLAUDE) is None
+    assert await store.sessions.find(CODER, "web:ada", API) is None
+    assert await store.sessions.find(WRITER, "web:ada", CLAUDE) is None
+
+
+async def test_a_run_without_a_session_leaves_what_is_stored(store: Store) -> None:
+    await run(store, Session("", CLAUDE, "s1"))
+    await say(store, "y")
+    await store.queue.complete(await take(store), Outcome("done"))
+    await run(store, Session("", CLAUDE, None, turns("q")))
+
+    assert await store.sessions.find(CODER, "", CLAUDE) == "s1"
+
+
+async def test_turns_come_back_oldest_first_and_by_thread(store: Store) -> None:
+    await run(store, Session("web:ada", API, None, turns("q1", "a1")))
+    await run(store, Session("web:ada", API, None, turns("q2", "a2")))
+    await run(store, Session("web:bob", API, None, turns("other")))
+
+    assert await store.sessions.turns(CODER, "web:ada") == (
+        Turn(Role.USER, "q1"),
+        Turn(Role.ASSISTANT, "a1"),
+        Turn(Role.USER, "q2"),
+        Turn(Role.ASSISTANT, "a2"),
+    )
+    assert [turn.content for turn in await store.sessions.turns(CODER, "web:ada", limit=3)] == ["a1", "q2", "a2"]
+    assert await store.sessions.turns(WRITER, "web:ada") == ()
+    assert await store.sessions.find(CODER, "web:ada", API) is None
+
+
+async def test_a_thread_keeps_its_last_four_hundred_turns(store: Store) -> None:
+    await run(store, Session("long", API, None, turns(*(str(n) for n in range(399)))))
+    await run(store, Session("short", API, None, turns("kept")))
+    await run(store, Session("long", API, None, turns("399", "400", "401")))
+
+    kept = await store.sessions.turns(CODER, "long", limit=1000)
+
+    assert [turn.content for turn in kept] == [str(n) for n in range(2, 402)]
+    assert len(await store.sessions.turns(CODER, "short")) == 1
+
+
+async def test_a_failed_run_leaves_no_session(store: Store) -> None:
+    await say(store, "x")
+    await store.queue.fail(await take(store), STUMBLE)
+
+    assert await store.sessions.find(CODER, "", CLAUDE) is None
+
+
+async def test_a_reset_forgets_every_session_and_turn_of_one_agent(store: Store) -> None:
+    await run(store, Session("", CLAUDE, "s1", turns("q")))
+    await run(store, Session("web:ada", CLAUDE, "s2"))
+    await run(store, Session("", CLAUDE, "theirs", turns("q")), WRITER)
+
+    assert await store.sessions.reset(CODER, by="Ada") == 2
+
+    assert await store.sessions.find(CODER, "", CLAUDE) is None
+    assert await store.sessions.find(CODER, "web:ada", CLAUDE) is None
+    assert await store.sessions.turns(CODER, "") == ()
+    assert await store.sessions.find(WRITER, "", CLAUDE) == "theirs"
+    assert len(await store.sessions.turns(WRITER, "")) == 1
+    event = (await read_all(store.events))[-1]
+    assert (event.type, event.agent, event.payload) == ("session_reset", CODER, {"by": "Ada"})
+
+
+async def test_a_reset_of_nothing_is_recorded_all_the_same(store: Store) -> None:
+    assert await store.sessions.reset(CODER, by="Ada") == 0
+
+    assert [event.type for event in await read_all(store.events)] == ["session_reset"]
+
+
+async def test_a_run_that_was_going_on_at_the_reset_does_not_bring_its_session_back(store: Store) -> None:
+    await say(store, "x")
+    claim = await take(store)
+    await store.sessions.reset(CODER, by="Ada")
+    await store.queue.complete(claim, Outcome("done", session=Session("", CLAUDE, "old", turns("q"))))
+
+    assert await store.sessions.find(CODER, "", CLAUDE) is None
+    assert await store.sessions.turns(CODER, "") == ()
+    await run(store, Session("", CLAUDE, "new"))
+    assert await store.sessions.find(CODER, "", CLAUDE) == "new"
+
+
+async def test_after_a_reset_turns_are_numbered_afresh_without_a_clash(store: Store) -> None:
+    await run(store, Session("", API, None, turns("a", "b")))
+    await store.sessions.reset(CODER, by="Ada")
+    await run(store, Session("", API, None, turns("c", "d", "e")))
+
+    assert [turn.content for turn in await store.sessions.turns(CODER, "")] == ["c", "d", "e"]
