@@ -1,0 +1,78 @@
+"""Server-sent events out of bytes that arrive in pieces of any size."""
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from tinyagi.domain.errors import TinyAGIError
+
+MAX_EVENT: Final = 1_048_576
+"""Bytes of one line and of one event's data; a stream that needs more is not the one that was asked for."""
+
+_BYTE_ORDER_MARK: Final = "\ufeff"
+
+
+class EventTooLong(TinyAGIError):
+    """A line or an event does not end; reading on would fill the memory."""
+
+
+class ServerEvent(NamedTuple):
+    name: str
+    """Empty when the stream gives none."""
+    data: str
+
+
+class EventReader:
+    """Takes bytes, gives events. Lines end in CR, LF or both; a character may be cut anywhere."""
+
+    def __init__(self) -> None:
+        self._line: list[bytes] = []
+        self._name = ""
+        self._data: list[str] = []
+        self._line_size = 0
+        self._data_size = 0
+        self._after_cr = False
+        self._at_start = True
+
+    def feed(self, chunk: bytes) -> Iterator[ServerEvent]:
+        """Yield the events that these bytes complete; raise EventTooLong rather than keep too much."""
+        if self._after_cr and chunk.startswith(b"\n"):
+            chunk = chunk[1:]
+            self._after_cr = False
+        for part in chunk.splitlines(keepends=True):
+            self._after_cr = part.endswith(b"\r")
+            self._line.append(part)
+            self._line_size += len(part)
+            if self._line_size + self._data_size > MAX_EVENT:
+                raise EventTooLong(f"an event of more than {MAX_EVENT:,} bytes")
+            if part.endswith((b"\r", b"\n")):
+                yield from self._end_line()
+
+    def finish(self) -> Iterator[ServerEvent]:
+        """Yield the last event when the stream ended without the empty line that completes it."""
+        if self._line:
+            yield from self._end_line()
+        yield from self._dispatch()
+
+    def _end_line(self) -> Iterator[ServerEvent]:
+        line = b"".join(self._line).rstrip(b"\r\n").decode("utf-8", "replace")
+        size, self._line_size = self._line_size, 0
+        self._line.clear()
+        if self._at_start:
+            line = line.removeprefix(_BYTE_ORDER_MARK)
+            self._at_start = False
+        if not line:
+            yield from self._dispatch()
+            return
+        field, _, value = line.partition(":")
+        value = value.removeprefix(" ")
+        if field == "data":
+            self._data.append(value)
+            self._data_size += size
+        elif field == "event":
+            self._name = value
+
+    def _dispatch(self) -> Iterator[ServerEvent]:
+        if self._data:
+            yield ServerEvent(self._name, "\n".join(self._data))
+        self._name, self._data_size = "", 0
+        self._data.clear()

@@ -1,0 +1,56 @@
+"""What would be sent to the official endpoints, which no test asks."""
+
+import pytest
+
+from tests.support.runs import a_request
+from tinyagi.providers.api import FORMATS
+from tinyagi.providers.base import Endpoint, Wire
+from tinyagi.providers.models import DEFAULT_MODELS
+from tinyagi.providers.wires.calls import call_of
+
+
+def test_the_official_addresses_are_the_default() -> None:
+    openai, _ = call_of(a_request(endpoint=Endpoint(api_key="k")), FORMATS[Wire.OPENAI])
+    anthropic, _ = call_of(a_request(endpoint=Endpoint(api_key="k", wire=Wire.ANTHROPIC)), FORMATS[Wire.ANTHROPIC])
+    assert str(openai.url) == "https://api.openai.com/v1/chat/completions"
+    assert str(anthropic.url) == "https://api.anthropic.com/v1/messages"
+
+
+@pytest.mark.parametrize("wire", Wire)
+def test_an_agent_without_a_model_gets_the_official_default(wire: Wire) -> None:
+    call, _ = call_of(a_request(endpoint=Endpoint(api_key="k", wire=wire)), FORMATS[wire])
+    assert call.body["model"] == DEFAULT_MODELS[wire]
+
+
+@pytest.mark.parametrize("wire", Wire)
+def test_a_custom_endpoint_is_left_to_choose_its_model(wire: Wire) -> None:
+    call, _ = call_of(a_request(endpoint=Endpoint("http://127.0.0.1:1", wire=wire)), FORMATS[wire])
+    assert "model" not in call.body
+
+
+def test_the_official_endpoint_gets_the_new_name_of_the_token_limit() -> None:
+    call, _ = call_of(a_request(endpoint=Endpoint(api_key="k")), FORMATS[Wire.OPENAI])
+    assert call.body["max_completion_tokens"] == 8_192
+    assert "max_tokens" not in call.body
+
+
+@pytest.mark.parametrize("wire", Wire)
+def test_the_daemons_own_key_serves_the_official_endpoint(wire: Wire) -> None:
+    environment = {"OPENAI_API_KEY": "from-environment", "ANTHROPIC_API_KEY": "from-environment"}
+    call, _ = call_of(a_request(endpoint=Endpoint(wire=wire), environment=environment), FORMATS[wire])
+    assert "from-environment" in " ".join(call.headers.values())
+    call, _ = call_of(a_request(endpoint=Endpoint(api_key="set", wire=wire), environment=environment), FORMATS[wire])
+    assert "from-environment" not in " ".join(call.headers.values())
+
+
+def test_an_anthropic_key_goes_into_one_header_officially_and_into_both_elsewhere() -> None:
+    form = FORMATS[Wire.ANTHROPIC]
+    official, _ = call_of(a_request(endpoint=Endpoint(api_key="k", wire=Wire.ANTHROPIC)), form)
+    elsewhere, _ = call_of(a_request(endpoint=Endpoint("http://127.0.0.1:1", "k", wire=Wire.ANTHROPIC)), form)
+    assert "authorization" not in official.headers
+    assert (elsewhere.headers["x-api-key"], elsewhere.headers["authorization"]) == ("k", "Bearer k")
+
+
+def test_a_call_shows_no_key() -> None:
+    call, target = call_of(a_request(endpoint=Endpoint(api_key="very-secret")), FORMATS[Wire.OPENAI])
+    assert "very-secret" not in f"{call!r} {target!r}"

@@ -1,0 +1,61 @@
+"""Runs of providers for tests: a request that names only what matters, and a progress that is remembered."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from pathlib import Path
+from typing import TypedDict, Unpack
+
+import pytest
+
+from tinyagi.domain.ids import AgentId
+from tinyagi.domain.retry import Failure
+from tinyagi.domain.sessions import Turn
+from tinyagi.providers.base import Endpoint, Limits, Provider, RunFailed, RunRequest
+
+AT_ONCE = (timedelta(), timedelta())
+
+
+class RequestFields(TypedDict, total=False):
+    agent: AgentId
+    prompt: str
+    system_prompt: str
+    model: str
+    workspace: Path
+    attempt: int
+    session_id: str | None
+    turns: tuple[Turn, ...]
+    endpoint: Endpoint
+    limits: Limits
+    environment: Mapping[str, str]
+
+
+_PLAIN = RunRequest(
+    agent=AgentId("coder"),
+    prompt="hello",
+    system_prompt="",
+    model="",
+    workspace=Path("/nonexistent"),
+    run_id="home:claim",
+)
+
+
+def a_request(**fields: Unpack[RequestFields]) -> RunRequest:
+    return replace(_PLAIN, **fields)
+
+
+@dataclass(slots=True)
+class Told:
+    """A progress callback that keeps what it is told."""
+
+    pieces: list[str] = field(default_factory=list)
+
+    def __call__(self, text: str) -> None:
+        self.pieces.append(text)
+
+
+async def failure_of(provider: Provider, request: RunRequest) -> Failure:
+    """Run what has to fail, and return how it does."""
+    with pytest.raises(RunFailed) as caught:
+        await provider.run(request, Told())
+    return caught.value.failure
