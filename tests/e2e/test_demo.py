@@ -13,32 +13,34 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_the_demo_survives_its_kill_and_says_so() -> None:
-    done = run("demo", "--messages", "120", "--json")
+    done = run("demo", "--json")
 
     assert done.returncode == 0, done.stderr
-    report = json.loads(done.stdout)
-    assert report["enqueued"] == 120
-    assert report["recovered"] >= 1
-    assert report["retried"] >= 1
-    assert report["dead"] == 2
-    assert report["completed"] == 118
-    assert (report["lost"], report["doubled"], report["clean"]) == (0, 0, True)
-    assert report["threads"] == report["threads_in_order"]
+    totals = json.loads(done.stdout)
+    assert totals["recovered"] >= 1
+    assert totals["retried"] >= 1
+    assert totals["dead"] == 1
+    assert (totals["messages"], totals["completed"]) == (16, 15)
+    assert (totals["handoffs"], totals["room_lines"]) == (8, 1)
+    assert (totals["lost"], totals["doubled"], totals["clean"]) == (0, 0, True)
+    assert totals["threads"] == totals["threads_in_order"]
 
 
-def test_the_demo_shows_a_table() -> None:
-    done = run("demo", "--messages", "60")
+def test_the_demo_shows_each_conversation_as_a_tree() -> None:
+    done = run("demo")
 
     assert done.returncode == 0, done.stderr
+    for line in (
+        "Ada on telegram → @manager",
+        "@manager → @coder",
+        "@coder → @reviewer",
+        "@reviewer → @coder",
+        "chat room",
+    ):
+        assert line in done.stdout
+    assert "the process that ran it is gone, taken back" in done.stdout
+    assert "dead: out of attempts" in done.stdout
     assert "Nothing lost, nothing doubled, every thread in order." in done.stdout
-
-
-def test_a_wrong_number_is_refused_in_words() -> None:
-    done = run("demo", "--messages", "3")
-
-    assert done.returncode == 2
-    assert "12" in done.stderr
-    assert "Traceback" not in done.stderr
 
 
 def test_version_and_help() -> None:

@@ -1,4 +1,4 @@
-"""Shows the demo: a progress bar while it runs, then a table, or JSON for scripts."""
+"""Shows the demo: what is going on while it plays, then the conversations as trees and the totals, or JSON."""
 
 import asyncio
 import json
@@ -7,58 +7,118 @@ from dataclasses import asdict
 from pathlib import Path
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
+from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
+from rich.tree import Tree
 
-from tinyagi.demo.report import Report
+from tinyagi.demo.report import Step, Story, Totals
 from tinyagi.demo.run import play
 
 
-def run_demo(count: int, *, as_json: bool) -> int:
+def run_demo(*, as_json: bool) -> int:
     """Play the demo in a folder of its own and return the exit code: 0 when the queue kept its promises."""
-    console = Console(stderr=as_json)
+    console = Console(stderr=as_json, highlight=False)
     with tempfile.TemporaryDirectory(prefix="tinyagi-demo-") as folder:
-        report = _play(Path(folder), count, console)
+        story = _play(Path(folder), console)
+    totals = story.totals
     if as_json:
-        figures = {**asdict(report), "clean": report.is_clean, "per_second": round(report.per_second, 1)}
-        Console().print_json(json.dumps(figures))
+        Console().print_json(json.dumps({**asdict(totals), "clean": totals.is_clean}))
     else:
-        console.print(_table(report))
+        console.print()
+        for conversation in story.conversations:
+            console.print(_tree(conversation, story.began_at), "")
+        console.print(_table(totals))
         console.print(
             "[green]Nothing lost, nothing doubled, every thread in order.[/]"
-            if report.is_clean
+            if totals.is_clean
             else "[red]The queue broke a promise: please report this with the table above.[/]"
         )
-    return 0 if report.is_clean else 1
+    return 0 if totals.is_clean else 1
 
 
-def _play(home: Path, count: int, console: Console) -> Report:
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("filling the queue", total=count)
+def _play(folder: Path, console: Console) -> Story:
+    with console.status("the company opens") as status:
+        last = ""
 
-        def show(stage: str, done: int, total: int) -> None:
-            bar.update(task, description=stage, completed=done, total=total)
+        def show(stage: str) -> None:
+            nonlocal last
+            status.update(escape(stage))
+            # What only counts is shown in place; what happens stays on the screen.
+            if stage != last and "waiting" not in stage:
+                console.print(f"[dim]·[/] {escape(stage)}")
+            last = stage
 
-        return asyncio.run(play(home, count, show))
+        return asyncio.run(play(folder, show))
 
 
-def _table(report: Report) -> Table:
-    table = Table(title="TinyAGI demo: three lanes, one kill -9", title_justify="left", show_header=False)
+def _tree(parts: tuple[Step, ...], began_at: int) -> Tree:
+    """A conversation: what a person wrote, as one message or in parts for several agents, and all that came of it."""
+    if len(parts) == 1:
+        tree = Tree(_label(parts[0], began_at), guide_style="dim")
+        _grow(tree, parts[0], began_at)
+        return tree
+    tree = Tree(_line(f"{parts[0].who} → {', '.join(f'@{part.agent}' for part in parts)}", "bold"), guide_style="dim")
+    for part in parts:
+        _grow(tree.add(_label(part, began_at)), part, began_at)
+    return tree
+
+
+def _grow(branch: Tree, step: Step, began_at: int) -> None:
+    for trouble in step.troubles:
+        branch.add(_line(f"✗ {trouble}", "yellow"))
+    if step.is_dead:
+        branch.add(_line("dead: out of attempts, kept with its error, the sender was told", "red"))
+    readers = [one for one in step.steps if one.is_room_post]
+    if readers:
+        names = ", ".join(f"@{one.agent}" for one in readers)
+        branch.add(_line(f"# chat room, to {names}: {_last_line(readers[0].text)}", "cyan"))
+    for child in step.steps:
+        if not child.is_room_post:
+            _grow(branch.add(_label(child, began_at)), child, began_at)
+
+
+def _label(step: Step, began_at: int) -> Text:
+    # A line is cut at the edge of the terminal: wrapped lines would hide the shape of the tree.
+    label = Text(no_wrap=True, overflow="ellipsis")
+    label.append(f"{(step.received_at - began_at) / 1000:5.2f} s  ", style="dim")
+    label.append(f"{step.who} → @{step.agent}", style="bold")
+    label.append(f"  {_last_line(step.text)}")
+    if step.answer is not None and step.started_at is not None and step.ended_at is not None:
+        took = f"ran {step.ended_at - step.started_at:,} ms"
+        label.append(f"\n         ✓ {took}", style="green")
+        label.append(f", attempt {step.runs}" if step.runs > 1 else "", style="yellow")
+        label.append(f"  {' '.join(step.answer.split())}")
+    return label
+
+
+def _last_line(text: str) -> str:
+    return text.strip().splitlines()[-1] if text.strip() else ""
+
+
+def _line(text: str, style: str) -> Text:
+    return Text(" ".join(text.split()), style=style, no_wrap=True, overflow="ellipsis")
+
+
+def _table(totals: Totals) -> Table:
+    table = Table(title="A company of five, one kill -9", title_justify="left", show_header=False)
     table.add_column("what", style="bold")
     table.add_column("count", justify="right")
     table.add_column("meaning", style="dim")
     rows = (
-        ("enqueued", report.enqueued, "stored durably before the caller was answered"),
-        ("runs", report.runs, "claims that were started"),
-        ("completed", report.completed, "answered, in one transaction each"),
-        ("retried", report.retried, "failed runs that got another attempt after a pause"),
-        ("recovered", report.recovered, "in the hands of the killed worker, taken back by the next"),
-        ("dead", report.dead, "out of attempts, kept with their error, the sender told"),
-        ("lost", report.lost, "must be 0"),
-        ("doubled", report.doubled, "answers given twice, must be 0"),
-        ("order kept", f"{report.threads_in_order} of {report.threads}", "threads whose messages ran in order"),
-        ("messages/s", f"{report.per_second:,.0f}", f"{report.seconds:.1f} s with 3 ms of pretended work per run"),
+        ("messages", totals.messages, f"in {totals.conversations} conversations, {totals.handoffs} hand-offs"),
+        ("runs", totals.runs, "claims that were started"),
+        ("completed", totals.completed, "answered, in one transaction each"),
+        ("retried", totals.retried, "failed runs that got another attempt after a pause"),
+        ("recovered", totals.recovered, "in the hands of the killed engine, taken back by the next"),
+        ("dead", totals.dead, "out of attempts, kept with their error, the sender told"),
+        ("room lines", totals.room_lines, "said in the team's chat room"),
+        ("responses", totals.responses, "answers and notices for people, waiting for their channels"),
+        ("tokens", f"{totals.tokens:,}", "as the scripts tell them: this demo needs no key"),
+        ("lost", totals.lost, "must be 0"),
+        ("doubled", totals.doubled, "answers or hand-offs given twice, must be 0"),
+        ("order kept", f"{totals.threads_in_order} of {totals.threads}", "threads whose messages ran in order"),
+        ("seconds", f"{totals.seconds:.1f}", "from the first engine's start to the last answer"),
     )
     for what, number, meaning in rows:
         table.add_row(what, str(number), meaning)

@@ -1,6 +1,7 @@
 """The `tinyagi` command. Heavy imports happen inside the commands, so that `--help` is instant."""
 
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -16,17 +17,27 @@ app = typer.Typer(
 )
 
 
-@app.command(
-    epilog="Examples:  [cyan]tinyagi demo[/]   [cyan]tinyagi demo --messages 3000[/]   [cyan]tinyagi demo --json[/]"
-)
+@app.command(epilog="Examples:  [cyan]tinyagi demo[/]   [cyan]tinyagi demo --json[/]")
 def demo(
-    messages: Annotated[int, typer.Option(min=12, max=100_000, help="How many messages to run.")] = 300,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the report as one JSON object.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the totals as one JSON object.")] = False,
 ) -> None:
-    """Run messages over three lanes, kill the worker with -9 in the middle, and count what became of them."""
+    """Let a company of five scripted agents work, kill its engine with -9 in the middle, and show what became of it."""
     from tinyagi.cli.demo import run_demo  # noqa: PLC0415 - see the module's first line
 
-    raise typer.Exit(run_demo(messages, as_json=as_json))
+    raise typer.Exit(run_demo(as_json=as_json))
+
+
+@app.command(epilog="Examples:  [cyan]tinyagi run[/]   [cyan]tinyagi run --home ./company[/]")
+def run(
+    home: Annotated[
+        Path | None, typer.Option(help="The folder of this installation; TINYAGI_HOME or ~/.tinyagi by default.")
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Log warnings and errors only.")] = False,
+) -> None:
+    """Run the engine in the foreground until Ctrl-C; a second Ctrl-C does not wait for what is running."""
+    from tinyagi.cli.run import run_engine  # noqa: PLC0415
+
+    run_engine(home, quiet=quiet)
 
 
 @app.command()

@@ -1,20 +1,47 @@
-"""What happened in the demo, counted from the store itself and not from what the processes believe they did."""
+"""What happened in the demo, told from the event log and not from what the processes believe they did."""
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from tinyagi.domain.events import RecordedEvent
+from tinyagi.domain.tags import render_for_people
 from tinyagi.store.base import Store
 
 
+@dataclass(slots=True)
+class Step:
+    """One message and what became of it, with the messages that its answer led to."""
+
+    id: int
+    agent: str
+    who: str
+    text: str
+    is_room_post: bool
+    received_at: int
+    started_at: int | None = None
+    ended_at: int | None = None
+    runs: int = 0
+    answer: str | None = None
+    troubles: list[str] = field(default_factory=list)
+    is_dead: bool = False
+    tokens: int = 0
+    steps: "list[Step]" = field(default_factory=list)
+
+
 @dataclass(frozen=True, slots=True)
-class Report:
-    enqueued: int
+class Totals:
+    conversations: int
+    messages: int
     runs: int
     completed: int
     retried: int
     recovered: int
     dead: int
+    handoffs: int
+    room_lines: int
+    responses: int
+    tokens: int
     lost: int
     doubled: int
     threads: int
@@ -26,9 +53,13 @@ class Report:
         """True when the queue kept its promises."""
         return self.lost == 0 and self.doubled == 0 and self.threads == self.threads_in_order
 
-    @property
-    def per_second(self) -> float:
-        return self.enqueued / self.seconds if self.seconds else 0.0
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    began_at: int
+    conversations: tuple[tuple[Step, ...], ...]
+    """Each with the parts that its first message was sent in."""
+    totals: Totals
 
 
 async def read_log(store: Store) -> list[RecordedEvent]:
@@ -38,27 +69,95 @@ async def read_log(store: Store) -> list[RecordedEvent]:
     return events
 
 
-def summarise(events: list[RecordedEvent], seconds: float) -> Report:
+def tell(events: list[RecordedEvent], seconds: float) -> Story:
+    """Put the events together: the conversations as trees, and the totals."""
+    steps: dict[int, Step] = {}
+    roots: defaultdict[str, list[Step]] = defaultdict(list)
+    by_message_id: dict[str, Step] = {}
+    for event in events:
+        if event.type == "message_received":
+            row = event.payload["message"]
+            step = steps[row["id"]] = by_message_id[row["message_id"]] = _step(row, event)
+            parent = by_message_id.get(row["parent_message_id"] or "")
+            (roots[row["conversation_id"]] if parent is None else parent.steps).append(step)
+        else:
+            _apply(event, steps)
+    began_at = events[0].created_at if events else 0
+    return Story(began_at, tuple(tuple(parts) for parts in roots.values()), _totals(events, seconds))
+
+
+def _step(row: dict[str, Any], event: RecordedEvent) -> Step:
+    from_agent, sender = row["from_agent"], f"{row['sender']} on {row['channel']}"
+    return Step(
+        id=row["id"],
+        agent=row["agent"],
+        who=sender if from_agent is None else f"@{from_agent}",
+        text=row["message"],
+        is_room_post=row["channel"] == "chatroom",
+        received_at=event.created_at,
+    )
+
+
+def _apply(event: RecordedEvent, steps: dict[int, Step]) -> None:
+    fact = event.payload
+    match event.type:
+        case "chain_step_start":
+            for number in fact["ids"]:
+                steps[number].runs += 1
+                steps[number].started_at = event.created_at
+        case "chain_step_done":
+            for number in fact["ids"]:
+                steps[number].ended_at = event.created_at
+            primary = steps[fact["ids"][0]]
+            primary.answer = render_for_people(fact["content"], primary.agent)
+            primary.tokens += _tokens(fact)
+        case "message_failed":
+            steps[fact["id"]].troubles.append(f"attempt {fact['attempt']}: {fact['reason']}")
+        case "message_recovered":
+            steps[fact["id"]].troubles.append(f"attempt {fact['attempt']}: {fact['reason']}, taken back")
+        case "message_dead":
+            dead = steps[fact["id"]]
+            dead.is_dead, dead.ended_at = True, event.created_at
+            dead.troubles.append(f"attempt {fact['attempt']}: {fact['reason']}")
+
+
+def _tokens(fact: Any) -> int:
+    usage = fact["usage"] or {}
+    return (usage.get("input_tokens") or 0) + (usage.get("output_tokens") or 0)
+
+
+def _totals(events: list[RecordedEvent], seconds: float) -> Totals:
     kinds = Counter(event.type for event in events)
     received = [event.payload["message"] for event in events if event.type == "message_received"]
     dead = {event.payload["id"] for event in events if event.type == "message_dead"}
-    finished = [number for event in events if event.type == "chain_step_done" for number in event.payload["ids"]]
+    done = [event for event in events if event.type == "chain_step_done"]
+    finished = [number for event in done for number in event.payload["ids"]]
     answers = Counter(
         event.message_id for event in events if event.type == "response_ready" and event.payload["response"]["seq"] == 0
+    )
+    handed = Counter(
+        (message["parent_message_id"], message["agent"], message["message"])
+        for message in received
+        if message["parent_message_id"]
     )
     threads: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
     place = {message["id"]: (message["agent"], message["thread"]) for message in received}
     for number in finished:
         threads[place[number]].append(number)
-    return Report(
-        enqueued=len(received),
+    return Totals(
+        conversations=len({message["conversation_id"] for message in received}),
+        messages=len(received),
         runs=kinds["chain_step_start"],
         completed=len(finished),
         retried=kinds["message_failed"],
         recovered=kinds["message_recovered"],
         dead=len(dead),
+        handoffs=kinds["chain_handoff"],
+        room_lines=kinds["chat_posted"],
+        responses=kinds["response_ready"],
+        tokens=sum(_tokens(event.payload) for event in done),
         lost=len({message["id"] for message in received} - dead - set(finished)),
-        doubled=sum(count - 1 for count in answers.values()) + len(finished) - len(set(finished)),
+        doubled=sum(count - 1 for count in (*answers.values(), *handed.values())) + len(finished) - len(set(finished)),
         threads=len(threads),
         threads_in_order=sum(numbers == sorted(numbers) for numbers in threads.values()),
         seconds=seconds,

@@ -1,80 +1,107 @@
-"""Plays the demo: fills the queue, kills the worker in the middle with -9, starts another, and counts."""
+"""Plays the demo: a home of its own, the engine as a real process, kill -9 in the middle, and another engine."""
 
 import asyncio
+import json
 import signal
 import sys
 import time
-from collections.abc import Callable
+from asyncio.subprocess import Process
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 
-from tinyagi.demo.report import Report, read_log, summarise
-from tinyagi.demo.scenario import messages
-from tinyagi.settings import Home
-from tinyagi.store.base import QueueDepth, Store
-from tinyagi.wiring import open_store
+from tinyagi.demo.report import Story, read_log, tell
+from tinyagi.demo.scenario import LETTERS, SCRIPTS, SETTINGS
+from tinyagi.domain.errors import TinyAGIError
+from tinyagi.engine.inbox import Inbox, Incoming
+from tinyagi.settings.home import Home
+from tinyagi.store.base import Store
+from tinyagi.wiring import open_inbox
 
-Progress = Callable[[str, int, int], None]
-"""Called with what is going on, how many messages are done, and of how many."""
-
-
-async def play(home: Path, count: int, progress: Progress) -> Report:
-    """Run `count` messages through the queue and report what became of them."""
-    store = await open_store(Home(home))
-    try:
-        started = time.monotonic()
-        await asyncio.gather(*(store.queue.enqueue(message) for message in messages(count)))
-        progress("first worker", 0, count)
-        worker = await _start_worker(home)
-        try:
-            await _until(store, lambda depth: _done(depth) >= count // 3, "first worker", count, progress)
-            await _kill_in_the_middle(store, worker)
-            progress("killed with -9, second worker", _done(await store.queue.depth()), count)
-            worker = await _start_worker(home)
-            await _until(store, lambda depth: _done(depth) >= count, "killed with -9, second worker", count, progress)
-            seconds = time.monotonic() - started
-            worker.terminate()
-        finally:
-            if worker.returncode is None:
-                await _end(worker)
-        return summarise(await read_log(store), seconds)
-    finally:
-        await store.close()
+Progress = Callable[[str], None]
+"""Called with what is going on."""
 
 
-async def _kill_in_the_middle(store: Store, worker: asyncio.subprocess.Process) -> None:
-    """Kill with -9 while something is half done, not between two runs: that is the point of it."""
-    worker.send_signal(signal.SIGSTOP)
-    while not await store.queue.processing():
-        worker.send_signal(signal.SIGCONT)
-        await asyncio.sleep(0.001)
-        worker.send_signal(signal.SIGSTOP)
-    worker.kill()
-    await worker.wait()
+class DemoFailed(TinyAGIError):
+    """The engine process ended when it should not have."""
 
 
-def _done(depth: QueueDepth) -> int:
-    return depth.completed + depth.dead
+async def play(folder: Path, progress: Progress) -> Story:
+    """Play every letter to its end and tell what happened."""
+    home = Home(folder / "home")
+    _furnish(home, folder / "workspace")
+    async with open_inbox(home) as (store, inbox):
+        began = time.monotonic()
+        progress("the engine starts")
+        async with _engine(home) as first:
+            await _send(inbox, progress)
+            await _until_running(store, first, "coder", "build the login form")
+            progress("kill -9 while coder works and others wait")
+            first.send_signal(signal.SIGKILL)
+            await first.wait()
+        async with _engine(home) as second:
+            progress("a second engine takes over")
+            await _until_done(store, second, progress)
+            seconds = time.monotonic() - began
+            second.send_signal(signal.SIGTERM)
+            await second.wait()
+        return tell(await read_log(store), seconds)
 
 
-async def _until(
-    store: Store, reached: Callable[[QueueDepth], bool], stage: str, count: int, progress: Progress
-) -> None:
+def _furnish(home: Home, workspace: Path) -> None:
+    home.prepare()
+    settings = {**SETTINGS, "workspace": {"path": str(workspace)}}
+    home.settings_file.write_text(json.dumps(settings, indent=2), encoding="utf-8")
+    for agent, script in SCRIPTS.items():
+        (workspace / agent).mkdir(parents=True)
+        (workspace / agent / "script.toml").write_text(script, encoding="utf-8")
+
+
+async def _send(inbox: Inbox, progress: Progress) -> None:
+    for letter in LETTERS:
+        progress(f"{letter.sender} writes on {letter.channel}")
+        await inbox.submit(Incoming(letter.text, channel=letter.channel, sender=letter.sender))
+
+
+async def _until_running(store: Store, engine: Process, agent: str, text: str) -> None:
+    """Wait until the agent is in the middle of this piece of work: a crash between two runs would prove little."""
+    while True:
+        seen = store.changes.version
+        if any(message.agent == agent and text in message.message for message in await store.queue.processing()):
+            return
+        await _change(store, seen, engine)
+
+
+async def _until_done(store: Store, engine: Process, progress: Progress) -> None:
     while True:
         seen = store.changes.version
         depth = await store.queue.depth()
-        progress(stage, _done(depth), count)
-        if reached(depth):
+        if depth.pending == depth.processing == 0:
             return
-        await store.changes.beyond(seen)
+        progress(f"{depth.completed} done, {depth.processing} running, {depth.pending} waiting")
+        await _change(store, seen, engine)
 
 
-async def _start_worker(home: Path) -> asyncio.subprocess.Process:
-    return await asyncio.create_subprocess_exec(sys.executable, "-m", "tinyagi.demo.worker", str(home))
+async def _change(store: Store, seen: int, engine: Process) -> None:
+    """Wait until the store has changed; raise DemoFailed when nobody is left who could change it."""
+    change, end = asyncio.ensure_future(store.changes.beyond(seen)), asyncio.ensure_future(engine.wait())
+    await asyncio.wait([change, end], return_when=asyncio.FIRST_COMPLETED)
+    for waiting in (change, end):
+        waiting.cancel()
+    if end.done() and not end.cancelled():
+        raise DemoFailed(f"The engine ended with exit code {end.result()} in the middle of the demo.")
 
 
-async def _end(worker: asyncio.subprocess.Process) -> None:
+@asynccontextmanager
+async def _engine(home: Home) -> AsyncIterator[Process]:
+    """The engine as a process of its own, ended with the block whatever happens."""
+    command = (sys.executable, "-m", "tinyagi", "run", "--home", str(home.path), "--quiet")
+    # Its warnings are part of the plot: they are in the story that is told at the end.
+    with (home.logs / "engine.log").open("ab") as log:
+        process = await asyncio.create_subprocess_exec(*command, stderr=log)
     try:
-        await asyncio.wait_for(worker.wait(), timeout=10)
-    except TimeoutError:
-        worker.kill()
-        await worker.wait()
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()

@@ -1,37 +1,151 @@
-"""What the demo plays: who writes what to whom, and which messages fail. Shared by both of its processes."""
+"""What the demo plays: a small company on the scripted provider, what people write to it, and what each agent does."""
 
-from datetime import timedelta
-from typing import Final
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
 
-from tinyagi.domain.ids import AgentId, MessageId
-from tinyagi.domain.messages import NewMessage
-from tinyagi.domain.retry import RetryPolicy
-
-LANES: Final = tuple(AgentId(name) for name in ("coder", "writer", "tester"))
-PEOPLE: Final = ("ada", "grace", "linus", "guido")
-
-# Seconds instead of minutes, so that the demo shows retries and a dead letter while somebody watches.
-POLICY: Final = RetryPolicy(attempts=3, base=timedelta(milliseconds=40), factor=2)
-
-FLAKY: Final = "flaky"
-BROKEN: Final = "broken"
+TEAM: Final = "dev"
 
 
-def messages(count: int) -> list[NewMessage]:
-    """Messages from a few people over three lanes; some fail once, two always fail."""
-    return [
-        NewMessage(
-            message=f"task {number}{_trouble(number, count)}",
-            agent=LANES[number % len(LANES)],
-            channel="demo",
-            sender=PEOPLE[number // len(LANES) % len(PEOPLE)],
-            message_id=MessageId(f"demo_{number:08d}"),
-        )
-        for number in range(count)
-    ]
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """What a person writes, and where from."""
+
+    sender: str
+    channel: str
+    text: str
 
 
-def _trouble(number: int, count: int) -> str:
-    if number in {count // 4, count // 2}:
-        return f" {BROKEN}"
-    return f" {FLAKY}" if number % 37 == 5 else ""
+LETTERS: Final = (
+    Letter("Ada", "telegram", "@dev Ship the login page by tonight."),
+    Letter("Grace", "discord", "We release 2.0 today. [@coder: tag the release] [@writer: write the announcement]"),
+    Letter("Linus", "web", "@tester Run the suite on the old server."),
+)
+
+SETTINGS: Final[Mapping[str, Any]] = {
+    "agents": {
+        name: {"name": name.title(), "provider": "scripted"}
+        for name in ("manager", "coder", "reviewer", "writer", "tester")
+    },
+    "teams": {
+        TEAM: {
+            "name": "Dev",
+            "agents": ["manager", "coder", "reviewer", "writer", "tester"],
+            "leader_agent": "manager",
+        }
+    },
+    # Fractions of a second instead of minutes, so that the demo shows retries while somebody watches.
+    "queue": {"attempts": 3, "retry_base_seconds": 0.2, "retry_factor": 2, "recover_seconds": 1},
+}
+
+# The first reply whose `when` is found in the prompt is given; see docs/howto/script-an-agent.md.
+SCRIPTS: Final[Mapping[str, str]] = {
+    "manager": """
+[[reply]]
+when = "login page"
+seconds = 0.4
+steps = ["Planning the login page. "]
+say = "On it. [#dev: We ship the login page tonight.] [@coder: build the login form] [@writer: write the help text]"
+input_tokens = 900
+output_tokens = 120
+
+[[reply]]
+when = "all tests pass"
+seconds = 0.3
+say = "The login page is shipped: built, reviewed, tested and documented."
+input_tokens = 1500
+output_tokens = 40
+
+[[reply]]
+when = "teammate"
+seconds = 0.1
+say = "Noted, thank you."
+
+[[reply]]
+say = "Read."
+""",
+    "coder": """
+[[reply]]
+when = "build the login form"
+seconds = 1.5
+steps = ["Reading the code. ", "Writing the form. ", "Trying it in a browser. "]
+say = "The form works. [@reviewer: please review the login form]"
+input_tokens = 5200
+output_tokens = 900
+
+[[reply]]
+when = "name the field"
+seconds = 0.5
+say = "Renamed. [@reviewer: the field is called email now, please look again]"
+input_tokens = 2100
+output_tokens = 200
+
+[[reply]]
+when = "tag the release"
+seconds = 0.3
+say = "Tagged v2.0."
+input_tokens = 300
+output_tokens = 20
+
+[[reply]]
+say = "Read."
+""",
+    "reviewer": """
+[[reply]]
+when = "look again"
+seconds = 0.4
+say = "Approved. [@tester: run the tests of the login page]"
+input_tokens = 1900
+output_tokens = 60
+
+[[reply]]
+when = "please review"
+seconds = 0.5
+say = "One thing: [@coder: name the field email, not mail]"
+input_tokens = 2400
+output_tokens = 80
+
+[[reply]]
+say = "Read."
+""",
+    "writer": """
+[[reply]]
+when = "help text"
+seconds = 0.6
+say = "The help text is written. [@manager: the help text is ready]"
+input_tokens = 800
+output_tokens = 400
+
+[[reply]]
+when = "announcement"
+seconds = 0.4
+say = "Version 2.0 is here: faster, calmer, with a login page."
+input_tokens = 600
+output_tokens = 150
+
+[[reply]]
+say = "Read."
+""",
+    "tester": """
+[[reply]]
+when = "old server"
+seconds = 0.1
+fail = "ssh: connect to host old-server port 22: Connection refused"
+
+[[reply]]
+when = "tests of the login page"
+attempts = [1]
+seconds = 0.2
+fail = "1 of 12 tests failed: the browser did not start"
+
+[[reply]]
+when = "tests of the login page"
+seconds = 0.4
+say = "12 of 12. [@manager: all tests pass]"
+input_tokens = 700
+output_tokens = 50
+
+[[reply]]
+say = "Read."
+""",
+}

@@ -1,0 +1,75 @@
+"""Files in answers: `[send_file: path]` attaches what lies in the agent's workspace or in the files folder."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from tinyagi.domain.code_spans import mask_code
+
+_TAG: Final = re.compile(r"\[send_file:(?P<path>[^\[\]\n]+)\]")
+MAX_FILES: Final = 20
+PREVIEW: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Attached:
+    """The text without its tags, the files that may be sent, and a line about each that may not."""
+
+    text: str
+    files: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()
+
+
+def attach(text: str, workspace: Path, folders: Sequence[Path]) -> Attached:
+    """Take the tags out of the text; relative paths start in the workspace, and real paths decide."""
+    if "[send_file:" not in text:
+        return Attached(text)
+    allowed = [folder.resolve() for folder in (workspace, *folders)]
+    files: list[str] = []
+    refused: list[str] = []
+    pieces: list[str] = []
+    at = 0
+    # Tags in code are text, as everywhere.
+    for tag in _TAG.finditer(mask_code(text)):
+        named = text[tag.start("path") : tag.end("path")].strip()
+        pieces.append(text[at : tag.start()])
+        at = tag.end()
+        found = _find(named, workspace, allowed)
+        if isinstance(found, Path) and len(files) < MAX_FILES:
+            files.append(str(found))
+        else:
+            refused.append(f"({found if isinstance(found, str) else f'more than {MAX_FILES} files: {named}'})")
+    pieces.append(text[at:])
+    return Attached("".join(pieces).strip(), tuple(dict.fromkeys(files)), tuple(refused))
+
+
+def _find(named: str, workspace: Path, allowed: Sequence[Path]) -> Path | str:
+    """The real path, or why it is not sent. Links are followed first: what counts is where they lead."""
+    try:
+        path = (workspace / Path(named).expanduser()).resolve()
+        inside = any(path.is_relative_to(folder) for folder in allowed)
+        if inside and path.is_file():
+            return path
+    except (OSError, RuntimeError, ValueError):
+        inside = True
+    if not inside:
+        return f"not attached, it is outside the workspace: {named}"
+    return f"not attached, there is no such file: {named}"
+
+
+def write_long_answer(text: str, folder: Path, name: str) -> Path:
+    """Store a long answer as a file of its own and return its path; the same run writes the same file again."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path = folder / f"response_{name}.md"
+    partial = path.with_suffix(".partial")
+    partial.write_text(text, encoding="utf-8")
+    partial.replace(path)
+    return path
+
+
+def preview(text: str) -> str:
+    """The beginning of a long answer, cut between words."""
+    cut = text[:PREVIEW].rsplit(None, 1)[0] if " " in text[:PREVIEW] else text[:PREVIEW]
+    return f"{cut.rstrip()} …\n\n(The full answer is attached.)"

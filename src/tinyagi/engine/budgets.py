@@ -1,0 +1,83 @@
+"""Daily budgets: whether a run may start, and until when it waits otherwise."""
+
+from collections.abc import Callable, Mapping
+from datetime import datetime, time, timedelta
+from typing import Final
+
+from tinyagi.domain.errors import TinyAGIError
+from tinyagi.domain.events import BudgetReached
+from tinyagi.domain.ids import AgentId, TeamId
+from tinyagi.domain.messages import Claim, Usage
+from tinyagi.domain.spending import Budget, Charge, Price, charge, excess, scope_of_team, scopes_of
+from tinyagi.store.base import Spending, Withheld
+
+HELD: Final = "the daily budget"
+"""How the reason of every hold by a budget begins."""
+
+
+def local_time() -> datetime:
+    return datetime.now().astimezone()
+
+
+class RunWithheld(TinyAGIError):
+    """The run may not start now; its messages wait."""
+
+    def __init__(self, reason: str, withheld: Withheld) -> None:
+        super().__init__(reason)
+        self.withheld = withheld
+
+
+class Budgets:
+    """Compares what was spent today with the budgets of the settings. A day ends at local midnight."""
+
+    def __init__(self, spending: Spending, now: Callable[[], datetime] = local_time) -> None:
+        self._spending = spending
+        self._now = now
+        self._told: set[tuple[str, TeamId]] = set()
+
+    def charge(self, usage: Usage | None, price: Price, agent: AgentId, team: TeamId | None) -> Charge | None:
+        """What a run adds to today's spend."""
+        return charge(usage, price, self._today(), scopes_of(agent, team))
+
+    async def check(self, claim: Claim, budgets: Mapping[str, Budget]) -> None:
+        """Raise RunWithheld when a budget that this run counts for is used up."""
+        if not budgets:
+            return
+        team = claim.primary.team
+        over = excess(scopes_of(claim.agent, team), budgets, await self._spending.of_day(self._today()))
+        if over is None:
+            return
+        midnight = self._midnight_ms()
+        of_team = team is not None and over.scope == scope_of_team(team)
+        if of_team and team is not None:
+            # From now on the team's messages are passed over; other work of the lane goes on.
+            self._told.add((self._today(), team))
+        notice = (
+            f"@{claim.agent} cannot start on this now: {over.reason}. It goes on at midnight or with a higher limit."
+        )
+        fact = BudgetReached(over.scope, over.reason, midnight)
+        raise RunWithheld(over.reason, Withheld(fact, notice, None if of_team else midnight))
+
+    async def held_teams(self, budgets: Mapping[str, Budget]) -> frozenset[TeamId]:
+        """Teams whose budget is used up and whose members were told so."""
+        today = self._today()
+        self._told = {(day, team) for day, team in self._told if day == today}
+        if not self._told:
+            return frozenset()
+        spent = await self._spending.of_day(today)
+        return frozenset(team for _, team in self._told if excess([scope_of_team(team)], budgets, spent))
+
+    async def allows(self, agent: AgentId, budgets: Mapping[str, Budget]) -> bool:
+        """True when neither the agent's own budget nor the overall one is used up."""
+        return (
+            not budgets or excess(scopes_of(agent, None), budgets, await self._spending.of_day(self._today())) is None
+        )
+
+    def _today(self) -> str:
+        return self._now().date().isoformat()
+
+    def _midnight_ms(self) -> int:
+        now = self._now()
+        # Aware arithmetic on the naive date: the night of a clock change is an hour longer or shorter.
+        midnight = datetime.combine(now.date() + timedelta(days=1), time()).astimezone()
+        return int(midnight.timestamp() * 1000)

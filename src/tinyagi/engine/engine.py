@@ -1,0 +1,112 @@
+"""The engine: everything that moves messages, started and stopped together."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+
+from tinyagi.domain.errors import NotFound, StoreError
+from tinyagi.domain.events import ProcessorStart, ProcessorStop, SettingsRejected
+from tinyagi.domain.ids import AgentId
+from tinyagi.engine.chats import ChatFiles
+from tinyagi.engine.inbox import Inbox
+from tinyagi.engine.lane import Workbench
+from tinyagi.engine.processor import Processor
+from tinyagi.engine.runs import Run, Stopped
+from tinyagi.engine.tail import Tail
+from tinyagi.engine.upkeep import Upkeep
+from tinyagi.plugins.host import Plugins
+from tinyagi.store.owner import this_process
+
+log = logging.getLogger(__name__)
+
+
+class Engine:
+    """One engine on one home. `inbox` takes messages in, `live` tells what runs say, the rest is in `store`."""
+
+    def __init__(self, bench: Workbench, inbox: Inbox, upkeep: Upkeep, chats: ChatFiles, plugins: Plugins) -> None:
+        self.inbox = inbox
+        self.live = bench.live
+        self.store = bench.store
+        self._bench = bench
+        self.settings = bench.rulebook.live
+        self._upkeep = upkeep
+        self._chats = chats
+        self._plugins = plugins
+        self._processor = Processor(bench)
+        self._tasks: list[asyncio.Task[None]] = []
+        self._tail: Tail | None = None
+
+    async def start(self) -> int:
+        """Take back what an earlier engine left, then begin; returns how many messages were taken back."""
+        await self._upkeep.end_orphans()
+        recovered = await self._upkeep.recover()
+        await self._chats.catch_up()
+        started = await self.store.events.append(ProcessorStart(str(this_process())))
+        self.settings.start(self._rejected)
+        self._tasks = [
+            asyncio.create_task(self._upkeep.keep_recovering(), name="recover"),
+            asyncio.create_task(self._upkeep.keep_tidying(), name="tidy"),
+            asyncio.create_task(self._upkeep.follow_settings(), name="settings"),
+            asyncio.create_task(self._chats.keep_writing(), name="chats"),
+        ]
+        if self._plugins.wants_events:
+            self._tail = Tail(self.store, self._plugins.dispatch, after=started - 1)
+            self._tasks.append(asyncio.create_task(_lasting(self._tail.follow), name="plugins"))
+        self._processor.start()
+        return recovered
+
+    async def stop(self, grace: timedelta | None = None) -> None:
+        """Finish or give back what runs within the grace period, end every child, and say so in the log."""
+        patience = timedelta(seconds=self.settings.current.queue.shutdown_grace_seconds) if grace is None else grace
+        await self._processor.stop(patience)
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        await self.settings.stop()
+        # What a run started beside itself and left behind, in a session of its own, goes with the engine.
+        await self._upkeep.end_orphans()
+        await self._chats.catch_up()
+        await self.store.events.append(ProcessorStop(str(this_process())))
+        if self._tail is not None:
+            await self._tail.catch_up()
+        await self._plugins.close()
+
+    def halt(self) -> None:
+        """Do not wait any longer: `stop` ends runs at once."""
+        self._bench.halt.set()
+
+    async def stop_run(self, message: int, *, by: str) -> bool:
+        """End the run that this message is part of; its messages become dead. False when it just ended by itself."""
+        run = self._run_of(message)
+        if run is None:
+            raise NotFound(f"Message {message} is not running.")
+        ended = run.end(Stopped(by))
+        await run.finished()
+        return ended
+
+    async def reset(self, agent: AgentId, *, by: str) -> None:
+        """Let the agent start afresh; a run that is going on keeps what it knows but leaves no session."""
+        await self.store.sessions.reset(agent, by=by)
+
+    def runs(self) -> tuple[Run, ...]:
+        return tuple(self._bench.runs.values())
+
+    def _run_of(self, message: int) -> Run | None:
+        runs = self._bench.runs.values()
+        return next((run for run in runs if any(one.id == message for one in run.claim.messages)), None)
+
+    async def _rejected(self, reason: str) -> None:
+        log.warning("settings were not taken over: %s", reason)
+        await self.store.events.append(SettingsRejected(reason))
+
+
+async def _lasting(work: Callable[[], Awaitable[None]]) -> None:
+    """Begin again after an error of the store: what waits for it must not end with it."""
+    while True:
+        try:
+            await work()
+        except StoreError as error:
+            log.warning("the log cannot be read, next try in a second: %s", error)
+            await asyncio.sleep(1)

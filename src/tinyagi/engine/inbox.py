@@ -1,0 +1,113 @@
+"""What people send: routed once, at the door, and stored with the facts of its routing."""
+
+import time
+from dataclasses import dataclass
+from datetime import timedelta
+
+from tinyagi.domain.durations import millis
+from tinyagi.domain.errors import InvalidInput
+from tinyagi.domain.events import AgentRouted, Event
+from tinyagi.domain.ids import AgentId, ConversationId, MessageId, TeamId
+from tinyagi.domain.messages import NewMessage, RoomPost
+from tinyagi.domain.responses import ChatMessage
+from tinyagi.domain.routing import Route, fan_out, prompt_from_room, room_posts
+from tinyagi.domain.teams import Team
+from tinyagi.engine.answers import chain_start
+from tinyagi.engine.rules import Rulebook, Rules
+from tinyagi.store.base import Queue
+
+
+@dataclass(frozen=True, slots=True)
+class Incoming:
+    """A person's message as a channel or a client hands it in."""
+
+    message: str
+    agent: str | None = None
+    """An agent or a team to send it to, whatever the text says; None lets the text decide."""
+    channel: str = "api"
+    sender: str = "API"
+    sender_id: str | None = None
+    message_id: str | None = None
+    files: tuple[str, ...] = ()
+    priority: int = 0
+    delay: timedelta = timedelta()
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    message_id: MessageId
+    conversation_id: ConversationId
+    message_ids: tuple[MessageId, ...]
+    """One per target of a message that was fanned out."""
+
+
+class Inbox:
+    """The door of the queue for people. Agents hand work on inside the transaction that completes their run."""
+
+    def __init__(self, queue: Queue, rulebook: Rulebook) -> None:
+        self._queue = queue
+        self._rulebook = rulebook
+
+    async def submit(self, incoming: Incoming) -> Submitted:
+        """Store a message durably, one part per agent it names; raise InvalidInput or DuplicateMessage."""
+        if not incoming.message.strip() and not incoming.files:
+            raise InvalidInput("A message needs a text or a file.")
+        rules = self._rulebook.current
+        parts = [self._part(incoming, route, rules) for route in _routes(incoming, rules)]
+        posts = () if incoming.agent else room_posts(incoming.message, rules.roster)
+        stored = await self._queue.enqueue_parts(
+            parts,
+            posts=[_room_post(post.text, rules.roster.teams[post.team], incoming.sender, rules) for post in posts],
+        )
+        return Submitted(stored[0].message_id, stored[0].conversation_id, tuple(one.message_id for one in stored))
+
+    async def post(self, team: TeamId, text: str, sender: str) -> ChatMessage:
+        """Say something in a team's chat room."""
+        rules = self._rulebook.current
+        room = rules.roster.teams.get(team)
+        if room is None:
+            raise InvalidInput(f"There is no team {team!r}.")
+        if not text.strip():
+            raise InvalidInput("A line for the chat room needs a text.")
+        return await self._queue.post(_room_post(text, room, sender, rules), sender=sender)
+
+    def _part(self, incoming: Incoming, route: Route, rules: Rules) -> NewMessage:
+        delay = millis(incoming.delay)
+        return NewMessage(
+            message=route.text,
+            agent=route.agent,
+            channel=incoming.channel,
+            sender=incoming.sender,
+            sender_id=incoming.sender_id,
+            message_id=None if incoming.message_id is None else MessageId(incoming.message_id),
+            files=incoming.files,
+            team=route.team,
+            priority=incoming.priority,
+            available_at=time.time_ns() // 1_000_000 + delay if delay > 0 else 0,
+            facts=self._facts(route, rules),
+        )
+
+    def _facts(self, route: Route, rules: Rules) -> tuple[Event, ...]:
+        setup = rules.setup_of(route.agent)
+        routed = AgentRouted(setup.name, setup.provider, setup.model, route.team)
+        return (routed,) if route.team is None else (routed, chain_start(rules.roster.teams[route.team]))
+
+
+def _routes(incoming: Incoming, rules: Rules) -> tuple[Route, ...]:
+    roster = rules.roster
+    if incoming.agent is None:
+        chat = f"{incoming.channel}:{incoming.sender_id or incoming.sender}"
+        sticky = rules.settings.channels.defaults.get(chat)
+        return fan_out(incoming.message, roster, None if sticky is None else AgentId(sticky))
+    agent, team = AgentId(incoming.agent), TeamId(incoming.agent)
+    if agent in roster.agents:
+        return (Route(agent, None, incoming.message),)
+    if team in roster.teams:
+        return (Route(roster.teams[team].leader, team, incoming.message),)
+    known = ", ".join([*roster.agents, *roster.teams])
+    raise InvalidInput(f"There is no agent or team {incoming.agent!r}; known are: {known}.")
+
+
+def _room_post(text: str, team: Team, sender: str, rules: Rules) -> RoomPost:
+    wakes = team.id not in rules.passive_rooms
+    return RoomPost(team.id, text, team.agents, prompt_from_room(team.id, sender, text), wakes)

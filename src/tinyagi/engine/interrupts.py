@@ -1,0 +1,51 @@
+"""`while_running: interrupt`: a person who adds something while their message runs gets one answer to all of it."""
+
+import asyncio
+import contextlib
+import time
+from collections import Counter
+from collections.abc import AsyncIterator
+from datetime import timedelta
+
+from tinyagi.domain.batching import joins_thread
+from tinyagi.domain.durations import millis
+from tinyagi.engine.runs import GivenBack, Run
+from tinyagi.store.base import Store
+
+
+class Interrupts:
+    """Ends a run when its thread has gone on and then rested for a moment; each primary message a few times at most."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._counts: Counter[int] = Counter()
+
+    @contextlib.asynccontextmanager
+    async def watched(self, run: Run, *, debounce: timedelta, at_most: int) -> AsyncIterator[None]:
+        """Watch the run's thread for as long as the block lasts."""
+        primary = run.claim.primary
+        if not joins_thread(primary) or self._counts[primary.id] >= at_most:
+            yield
+            return
+        watcher = asyncio.create_task(self._watch(run, millis(debounce)), name=f"interrupt {run.claim.id}")
+        try:
+            yield
+        finally:
+            watcher.cancel()
+            await asyncio.wait([watcher])
+            if not isinstance(run.ending, GivenBack):
+                del self._counts[primary.id]
+
+    async def _watch(self, run: Run, debounce_ms: int) -> None:
+        while True:
+            seen = self._store.changes.version
+            newest = await self._store.queue.newest_follower(run.claim)
+            if newest is None:
+                await self._store.changes.beyond(seen)
+                continue
+            rest = newest + debounce_ms - time.time_ns() // 1_000_000
+            if rest <= 0:
+                self._counts[run.claim.primary.id] += 1
+                run.end(GivenBack("interrupted by a newer message of the same thread"))
+                return
+            await asyncio.sleep(rest / 1000)

@@ -1,0 +1,140 @@
+"""Wakes lanes that have work and gives each its turn: a cap on simultaneous runs, fair between lanes."""
+
+import asyncio
+import logging
+import time
+from datetime import timedelta
+from typing import Final
+
+from tinyagi.domain.errors import StoreError
+from tinyagi.domain.ids import AgentId
+from tinyagi.engine.lane import Lane, Workbench
+from tinyagi.engine.runs import GivenBack
+
+log = logging.getLogger(__name__)
+
+LONGEST_SLEEP: Final = timedelta(seconds=5)
+"""Without a change or a due time somebody looks anyway, so that no fault can leave a message waiting for ever."""
+
+
+BUSY_SLEEP: Final = timedelta(milliseconds=50)
+SHORTEST_LOOK: Final = timedelta(milliseconds=8)
+"""Between two looks at the queue while lanes are busy: they find their own next message, and every commit wakes us."""
+
+
+class Processor:
+    """Starts a task for every lane that can be claimed, at most `queue.max_runs` at once."""
+
+    def __init__(self, bench: Workbench) -> None:
+        self._bench = bench
+        self._store = bench.store
+        self._lanes: dict[AgentId, asyncio.Task[bool]] = {}
+        self._dry: dict[AgentId, int] = {}
+        """Lanes that had nothing to claim, and the version of the store in which that was so."""
+        self._turns: dict[AgentId, int] = {}
+        """When each lane last had its turn, counted in turns."""
+        self._waiting = False
+        """True when a lane with work found no free slot."""
+        self._stopping = False
+        self._wake = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        self._tasks = [
+            asyncio.create_task(self._dispatch(), name="dispatch"),
+            asyncio.create_task(self._listen(), name="listen"),
+        ]
+
+    async def stop(self, grace: timedelta) -> None:
+        """Claim nothing more, let runs finish within the grace period, then end the rest and give them back."""
+        self._stopping = True
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        await self._finish_within(grace)
+        while self._lanes:
+            for run in list(self._bench.runs.values()):
+                run.end(GivenBack("the engine stops"))
+            await asyncio.wait(list(self._lanes.values()), timeout=0.1)
+
+    async def _finish_within(self, grace: timedelta) -> None:
+        """Wait for the lanes; a second request to stop ends the wait."""
+        halted = asyncio.create_task(self._bench.halt.wait())
+        try:
+            async with asyncio.timeout(grace.total_seconds()):
+                while self._lanes and not halted.done():
+                    await asyncio.wait([halted, *self._lanes.values()], return_when=asyncio.FIRST_COMPLETED)
+        except TimeoutError:
+            log.info("%d runs did not finish within %s", len(self._bench.runs), grace)
+        finally:
+            halted.cancel()
+
+    async def _listen(self) -> None:
+        version = self._store.changes.version
+        while True:
+            version = await self._store.changes.beyond(version)
+            self._wake.set()
+
+    async def _dispatch(self) -> None:
+        while True:
+            self._wake.clear()
+            try:
+                await self._give_turns()
+                sleep = await self._sleep_time()
+            except StoreError as error:
+                log.warning("the queue cannot be read, next look in a second: %s", error)
+                sleep = 1.0
+            if self._lanes:
+                await asyncio.sleep(SHORTEST_LOOK.total_seconds())
+            try:
+                async with asyncio.timeout(sleep):
+                    await self._wake.wait()
+            except TimeoutError:
+                # Time alone makes things claimable.
+                self._dry.clear()
+
+    async def _give_turns(self) -> None:
+        version = self._store.changes.version
+        ready = [
+            agent
+            for agent in await self._store.queue.claimable_lanes()
+            if agent not in self._lanes and self._dry.get(agent, -1) < version
+        ]
+        free = self._bench.rulebook.current.settings.queue.max_runs - len(self._lanes)
+        self._waiting = len(ready) > free
+        # Who has waited longest comes first.
+        ready.sort(key=lambda agent: self._turns.get(agent, 0))
+        for agent in ready[: max(0, free)]:
+            self._start_lane(agent, version)
+
+    def _start_lane(self, agent: AgentId, version: int) -> None:
+        self._turns[agent] = max(self._turns.values(), default=0) + 1
+        lane = Lane(agent, self._bench, self._may_go_on)
+        task = self._lanes[agent] = asyncio.create_task(lane.serve(), name=f"lane {agent}")
+        task.add_done_callback(lambda done: self._lane_ended(agent, version, done))
+
+    def _lane_ended(self, agent: AgentId, version: int, task: asyncio.Task[bool]) -> None:
+        del self._lanes[agent]
+        self._wake.set()
+        if task.cancelled():
+            return
+        error = task.exception()
+        if isinstance(error, StoreError):
+            log.warning("lane %s cannot be served now: %s", agent, error)
+        elif error is not None:
+            log.error("lane %s broke off", agent, exc_info=error)
+        if error is not None or not task.result():
+            self._dry[agent] = version
+
+    def _may_go_on(self) -> bool:
+        """A lane keeps its slot while nobody waits for one."""
+        return not self._stopping and not self._waiting
+
+    async def _sleep_time(self) -> float:
+        if self._lanes:
+            # A glance a little later costs less than the exact time after every commit of a busy lane.
+            return BUSY_SLEEP.total_seconds()
+        due = await self._store.queue.next_due_at()
+        longest = LONGEST_SLEEP.total_seconds()
+        return longest if due is None else min(max(0.0, due / 1000 - time.time()) + 0.001, longest)

@@ -1,0 +1,149 @@
+"""What people get: no raw tags, confined files, long answers as files, plugins, a signature."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.engine.conftest import House
+from tinyagi.domain.events import SettingsRejected
+from tinyagi.engine.attachments import attach, preview
+
+SECRET = "top secret"  # noqa: S105
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    folder = tmp_path / "workspace" / "coder"
+    folder.mkdir(parents=True)
+    (folder / "plan.txt").write_text("the plan")
+    (tmp_path / "secret.txt").write_text(SECRET)
+    return folder
+
+
+def test_a_file_of_the_workspace_is_attached_and_its_tag_is_gone(workspace: Path, tmp_path: Path) -> None:
+    attached = attach("Here it is. [send_file: plan.txt]", workspace, [tmp_path / "files"])
+
+    assert (attached.text, attached.files, attached.refused) == ("Here it is.", (str(workspace / "plan.txt"),), ())
+
+
+def test_a_file_of_the_files_folder_is_attached_by_its_full_path(workspace: Path, tmp_path: Path) -> None:
+    shared = tmp_path / "files"
+    shared.mkdir()
+    (shared / "photo.png").write_bytes(b"png")
+
+    attached = attach(f"[send_file: {shared / 'photo.png'}]", workspace, [shared])
+
+    assert attached.files == (str(shared / "photo.png"),)
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["../../secret.txt", "/etc/passwd", "{outside}", "link.txt", "folder/../../../secret.txt", "~/.ssh/id_rsa", "."],
+)
+def test_nothing_outside_is_attached_whatever_leads_there(workspace: Path, tmp_path: Path, path: str) -> None:
+    (workspace / "link.txt").symlink_to(tmp_path / "secret.txt")
+    (workspace / "folder").mkdir()
+
+    attached = attach(f"[send_file: {path.format(outside=tmp_path / 'secret.txt')}]", workspace, [tmp_path / "files"])
+
+    assert attached.files == ()
+    assert "not attached" in attached.refused[0]
+
+
+def test_a_tag_in_code_is_text(workspace: Path) -> None:
+    text = "Write `[send_file: plan.txt]` to attach it."
+
+    assert attach(text, workspace, []).text == text
+
+
+@pytest.mark.parametrize("path", ["\x00", "a" * 5000, "plan.txt/deeper", "//", "missing.txt"])
+def test_hostile_paths_are_refused_quietly(workspace: Path, path: str) -> None:
+    assert attach(f"x [send_file: {path}] y", workspace, []).files == ()
+
+
+def test_a_preview_ends_between_words() -> None:
+    text = preview("word " * 1000)
+
+    assert text.endswith("word …\n\n(The full answer is attached.)")
+
+
+async def test_a_long_answer_is_attached_in_full(house: House) -> None:
+    house.settings["responses"]["long_answer_characters"] = 200
+    long = "a long story " * 100
+    house.puppet.plays["coder"] = lambda _: long
+    async with house.open():
+        await house.send("@coder tell me")
+        await house.drained()
+        (response,) = await house.responses()
+
+    (file,) = json.loads(response.files or "[]")
+    assert Path(file).read_text(encoding="utf-8") == long.strip()
+    assert Path(file).parent == house.home.files
+    assert len(response.message) < len(long)
+
+
+async def test_the_agent_signs_when_the_settings_say_so(house: House) -> None:
+    house.settings["responses"]["suffix"] = True
+    async with house.open():
+        await house.send("@coder hello")
+        await house.drained()
+        (response,) = await house.responses()
+        history = await house.store.history.of_agent()
+
+    assert response.message == "echo: hello\n\n- [coder]"
+    assert history[0].content == "echo: hello"
+
+
+async def test_plugins_change_what_agents_and_people_read_but_not_what_is_stored(house: House) -> None:
+    plugin = house.home.plugins / "shout" / "plugin.py"
+    plugin.parent.mkdir(parents=True)
+    plugin.write_text(
+        "def transform_incoming(text, ctx):\n    return text.upper()\n"
+        "def transform_outgoing(text, ctx):\n    return text + '!', {'parseMode': 'Markdown'}\n"
+    )
+    async with house.open():
+        await house.send("@coder hello")
+        await house.drained()
+        (response,) = await house.responses()
+        (message,) = await house.messages()
+
+    assert house.puppet.prompts_of("coder") == ["HELLO"]
+    assert response.message == "echo: HELLO!"
+    assert json.loads(response.metadata or "{}") == {"parseMode": "Markdown"}
+    assert message.message == "hello"
+
+
+async def test_a_plugin_that_is_switched_off_changes_nothing(house: House) -> None:
+    plugin = house.home.plugins / "shout" / "plugin.py"
+    plugin.parent.mkdir(parents=True)
+    plugin.write_text("def transform_incoming(text, ctx):\n    return text.upper()\n")
+    house.settings["plugins"] = {"disabled": ["shout"]}
+    async with house.open():
+        await house.send("@coder hello")
+        await house.drained()
+
+    assert house.puppet.prompts_of("coder") == ["hello"]
+
+
+async def test_a_plugin_is_told_of_events(house: House) -> None:
+    plugin = house.home.plugins / "notes" / "plugin.py"
+    plugin.parent.mkdir(parents=True)
+    plugin.write_text(
+        "def activate(ctx):\n"
+        "    ctx.on('chain_step_done', lambda event: (ctx.home / 'notes').write_text(event.payload['content']))\n"
+    )
+    notes = house.home.path / "notes"
+    async with house.open():
+        await house.send("@coder hello")
+        await house.drained()
+        await house.until(lambda: _exists(house, notes))
+
+    assert notes.read_text() == "echo: hello"
+
+
+async def _exists(house: House, path: Path) -> bool:
+    if not path.exists():
+        # Something has to happen for the house to look again.
+        await house.store.events.append(SettingsRejected("tick"))
+    return path.exists()

@@ -1,0 +1,163 @@
+"""Failed runs: another attempt, a hold of the lane, or the end, and what people are told."""
+
+import asyncio
+from datetime import timedelta
+
+from tests.engine.conftest import House
+from tests.support.puppet import failing, in_turn
+from tinyagi.domain.errors import StoreBusy, StoreFull
+from tinyagi.domain.ids import AgentId
+from tinyagi.domain.messages import NewMessage, Status
+from tinyagi.domain.retry import FailureKind
+from tinyagi.providers.base import RunRequest
+
+
+async def test_a_failing_run_is_tried_again_and_told_so(house: House) -> None:
+    house.puppet.plays["coder"] = in_turn(failing(), lambda request: f"attempt {request.attempt}")
+    async with house.open():
+        await house.send("@coder fix it")
+        await house.drained()
+
+        (failed,) = await house.events("message_failed")
+        (response,) = await house.responses()
+
+    assert (failed.payload["attempt"], failed.payload["reason"]) == (1, "exit code 1: boom")
+    assert response.message == "attempt 2"
+    assert house.puppet.prompts_of("coder")[1].startswith("[This is attempt 2:")
+
+
+async def test_a_message_that_always_fails_dies_with_its_error_and_a_notice(house: House) -> None:
+    house.settings["queue"]["attempts"] = 3
+    house.puppet.plays["coder"] = failing(reason="exit code 1: no such module")
+    async with house.open():
+        await house.send("@coder fix it", sender="Ada")
+        await house.drained()
+
+        (dead,) = await house.store.queue.dead()
+        (notice,) = await house.responses()
+
+    assert (dead.retry_count, dead.last_error) == (3, "exit code 1: no such module")
+    assert (notice.sender, notice.seq) == ("Ada", 1)
+    assert "no such module" in notice.message
+
+
+async def test_a_provider_that_is_unavailable_holds_the_lane_and_uses_no_attempt(house: House) -> None:
+    house.puppet.plays["coder"] = in_turn(failing(FailureKind.UNAVAILABLE, "429"), lambda request: str(request.attempt))
+    async with house.open():
+        await house.send("@coder go")
+        held = await house.until_event("lane_held")
+        await house.drained()
+
+        (response,) = await house.responses()
+
+    assert held.payload["reason"] == "429"
+    assert response.message == "1"
+
+
+async def test_retry_after_decides_how_long_the_lane_rests(house: House) -> None:
+    house.puppet.plays["coder"] = failing(FailureKind.UNAVAILABLE, "429", retry_after=timedelta(hours=2))
+    async with house.open():
+        await house.send("@coder go")
+        held = await house.until_event("lane_held")
+
+    assert held.payload["hold_until"] - held.created_at == 2 * 3600 * 1000
+
+
+async def test_a_person_is_told_once_when_only_a_person_can_mend_it(house: House) -> None:
+    missing = failing(FailureKind.UNAVAILABLE, "claude is not installed", needs_person=True)
+    house.puppet.plays["coder"] = in_turn(missing, missing, missing, "at last")
+    async with house.open():
+        await house.send("@coder go", sender="Ada")
+        await house.drained()
+
+        notice, answer = await house.responses()
+
+    assert "claude is not installed" in notice.message
+    assert answer.message == "at last"
+
+
+async def test_a_timeout_is_worth_one_further_try(house: House) -> None:
+    house.puppet.plays["coder"] = failing(FailureKind.TIMEOUT, "it took too long")
+    async with house.open():
+        await house.send("@coder go")
+        await house.drained()
+
+    assert len(house.puppet.requests) == 2
+
+
+async def test_a_message_for_an_agent_that_is_not_there_waits_and_says_why(house: House) -> None:
+    async with house.open():
+        await house.store.queue.enqueue(NewMessage("hello", AgentId("ghost"), sender="Ada"))
+        held = await house.until_event("lane_held")
+        (notice,) = await house.responses()
+
+        assert await house.statuses() == [Status.PENDING]
+
+    assert "ghost" in held.payload["reason"]
+    assert "ghost" in notice.message
+
+
+async def test_a_fault_of_ours_costs_a_message_an_attempt_and_not_the_lane(house: House) -> None:
+    def broken(request: RunRequest) -> str:
+        raise ZeroDivisionError("oops")
+
+    house.puppet.plays["coder"] = in_turn(broken, "fine")
+    async with house.open():
+        await house.send("@coder go")
+        await house.drained()
+        (failed,) = await house.events("message_failed")
+
+    assert "ZeroDivisionError" in failed.payload["reason"]
+
+
+async def test_an_answer_that_cannot_be_stored_fails_its_message(house: House) -> None:
+    house.puppet.plays["coder"] = in_turn("half a \ud800 character", "whole")
+    async with house.open():
+        await house.send("@coder go")
+        await house.drained()
+        (response,) = await house.responses()
+
+    assert response.message == "whole"
+
+
+async def test_a_finished_run_is_written_as_soon_as_the_disk_has_room(house: House) -> None:
+    async with house.open(start=False):
+        refused = _refuse_at_first(house, StoreFull("the disk is full"), StoreBusy("locked"))
+        await house.engine.start()
+        await house.send("@coder go")
+        await house.drained()
+        (response,) = await house.responses()
+
+    assert refused.count == 2
+    assert response.message == "echo: go"
+    assert len(house.puppet.requests) == 1
+
+
+async def test_a_plugin_or_prompt_that_breaks_names_itself_in_the_error(house: House) -> None:
+    house.settings["agents"]["coder"]["prompt_file"] = "missing.md"
+    async with house.open():
+        await house.send("@coder go")
+        held = await house.until_event("lane_held")
+
+    assert "missing.md" in held.payload["reason"]
+
+
+class _Refusals:
+    def __init__(self) -> None:
+        self.count = 0
+
+
+def _refuse_at_first(house: House, *errors: Exception) -> _Refusals:
+    """Wrap the queue's completion: the first calls are refused as a full or locked disk would."""
+    queue, refused, left = house.store.queue, _Refusals(), list(errors)
+    original = queue.complete_and_claim
+
+    async def complete_and_claim(*arguments, **keywords):  # type: ignore[no-untyped-def]
+        if left:
+            refused.count += 1
+            raise left.pop(0)
+        await asyncio.sleep(0)
+        return await original(*arguments, **keywords)
+
+    queue.complete_and_claim = complete_and_claim  # type: ignore[method-assign]
+    return refused

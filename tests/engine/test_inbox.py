@@ -1,0 +1,83 @@
+"""The door: routed once, stored with the facts of its routing, refused with a sentence."""
+
+from datetime import timedelta
+
+import pytest
+
+from tests.engine.conftest import House
+from tinyagi.domain.errors import DuplicateMessage, InvalidInput
+from tinyagi.domain.ids import TeamId
+
+
+async def test_the_routing_of_a_message_is_a_fact(house: House) -> None:
+    async with house.open(start=False):
+        await house.send("@dev build it")
+        (routed,) = await house.events("agent_routed")
+
+    assert routed.payload == {"agent_name": "Coder", "provider": "scripted", "model": "", "team_id": "dev"}
+
+
+async def test_a_named_agent_or_team_goes_before_what_the_text_says(house: House) -> None:
+    async with house.open(start=False):
+        await house.send("@writer hello", agent="tester")
+        await house.send("hello", agent="dev")
+        direct, to_team = await house.messages()
+
+    assert (direct.agent, direct.message) == ("tester", "@writer hello")
+    assert (to_team.agent, to_team.team) == ("coder", "dev")
+
+
+async def test_a_chat_may_stick_to_an_agent(house: House) -> None:
+    house.settings["channels"] = {"defaults": {"telegram:4711": "tester"}}
+    async with house.open(start=False):
+        await house.send("hello", channel="telegram", sender="Ada", sender_id="4711")
+        await house.send("hello", channel="telegram", sender="Grace", sender_id="4712")
+        sticky, default = await house.messages()
+
+    assert (sticky.agent, default.agent) == ("tester", "coder")
+
+
+async def test_an_unknown_agent_is_refused_with_those_that_are_known(house: House) -> None:
+    async with house.open(start=False):
+        with pytest.raises(InvalidInput, match="coder, writer, tester, dev"):
+            await house.send("hello", agent="ghost")
+
+
+@pytest.mark.parametrize("text", ["", "  \n"])
+async def test_an_empty_message_is_refused(house: House, text: str) -> None:
+    async with house.open(start=False):
+        with pytest.raises(InvalidInput, match="needs a text"):
+            await house.send(text)
+        with pytest.raises(InvalidInput, match="needs a text"):
+            await house.engine.inbox.post(TeamId("dev"), text, "Ada")
+
+
+async def test_a_repeated_id_is_refused_and_posts_nothing_twice(house: House) -> None:
+    async with house.open(start=False):
+        await house.send("[#dev: once only]", message_id="api_1")
+        with pytest.raises(DuplicateMessage):
+            await house.send("[#dev: once only]", message_id="api_1")
+
+        assert len(await house.store.history.of_room(TeamId("dev"))) == 1
+
+
+async def test_a_room_that_is_not_there_is_refused(house: House) -> None:
+    async with house.open(start=False):
+        with pytest.raises(InvalidInput, match="no team 'sales'"):
+            await house.engine.inbox.post(TeamId("sales"), "hello", "Ada")
+
+
+async def test_a_delay_is_kept_with_the_message(house: House) -> None:
+    async with house.open(start=False):
+        await house.send("later", delay=timedelta(hours=1))
+        (message,) = await house.messages()
+
+    assert 3_590_000 <= message.available_at - message.created_at <= 3_610_000
+
+
+async def test_files_are_named_in_the_prompt(house: House) -> None:
+    async with house.open():
+        await house.send("@coder look at this", files=("/tmp/plan.pdf",))  # noqa: S108
+        await house.drained()
+
+    assert house.puppet.prompts_of("coder") == ["look at this\n[file: /tmp/plan.pdf]"]

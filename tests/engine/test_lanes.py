@@ -1,0 +1,184 @@
+"""Lanes: one run at a time in each, side by side with each other, fair under the cap."""
+
+import asyncio
+from typing import Any
+
+from tests.engine.conftest import House, settled
+from tests.support.puppet import Gate
+from tinyagi.domain.errors import StoreBusy
+from tinyagi.domain.ids import AgentId
+from tinyagi.domain.messages import Claim, NewMessage, Status
+from tinyagi.providers.base import RunRequest
+from tinyagi.store.sqlite.store import SqliteStore
+
+
+async def test_a_message_becomes_a_run_and_an_answer(house: House) -> None:
+    async with house.open():
+        sent = await house.send("@coder fix the bug", sender="Ada")
+        await house.drained()
+
+        (response,) = await house.responses()
+
+    assert (response.message_id, response.sender, response.message) == (sent.message_id, "Ada", "echo: fix the bug")
+    assert house.puppet.requests[0].workspace == house.folder / "workspace" / "coder"
+
+
+async def test_messages_of_a_lane_run_one_after_another_and_in_order(house: House) -> None:
+    async def slowly(request: RunRequest) -> str:
+        await asyncio.sleep(0.001)
+        return request.prompt
+
+    house.puppet.plays["coder"] = slowly
+    async with house.open():
+        await asyncio.gather(*(house.send(f"@coder task {number}") for number in range(30)))
+        await house.drained()
+
+    assert house.puppet.prompts_of("coder") == [f"task {number}" for number in range(30)]
+    assert house.puppet.most_at_once == 1
+
+
+async def test_no_lane_waits_for_another(house: House) -> None:
+    gate = house.puppet.plays["coder"] = Gate()
+    async with house.open():
+        await house.send("@coder take your time")
+        await gate.reached.wait()
+        await house.send("@writer be quick")
+        await house.until_event("response_ready")
+
+        (response,) = await house.responses()
+        gate.open.set()
+
+    assert response.agent == "writer"
+
+
+async def test_no_more_runs_at_once_than_the_cap_allows(house: House) -> None:
+    house.settings["queue"]["max_runs"] = 2
+    gates = {agent: Gate() for agent in ("coder", "writer", "tester")}
+    house.puppet.plays.update(gates)
+    async with house.open():
+        for agent in gates:
+            await house.send(f"@{agent} go")
+        await settled(lambda: len(house.puppet.running) == 2)
+        first = list(house.puppet.running)
+        gates[first[0]].open.set()
+        await settled(lambda: len({*first, *house.puppet.running}) == 3)
+        for gate in gates.values():
+            gate.open.set()
+        await house.drained()
+
+    assert house.puppet.most_at_once == 2
+
+
+async def test_a_lane_with_a_long_backlog_lets_others_have_their_turn(house: House) -> None:
+    house.settings["queue"]["max_runs"] = 1
+    async with house.open(start=False):
+        backlog = [NewMessage(f"task {n}", AgentId("coder"), sender=f"p{n}") for n in range(20)]
+        await house.store.queue.enqueue_many(backlog)
+        await house.send("@writer one small thing")
+        await house.engine.start()
+        await house.drained()
+
+    turns = [request.agent for request in house.puppet.requests]
+    assert turns.index(AgentId("writer")) <= 2
+
+
+async def test_a_message_of_another_program_is_routed_and_run(house: House) -> None:
+    async with house.open():
+        async with await SqliteStore.open(house.home.database) as other:
+            await other.queue.enqueue(NewMessage("from elsewhere", AgentId("tester")))
+        await house.until_event("response_ready")
+        (response,) = await house.responses()
+
+    assert response.message == "echo: from elsewhere"
+
+
+async def test_a_delayed_message_runs_when_its_time_has_come(house: House) -> None:
+    async with house.open():
+        due = (await house.store.queue.enqueue(NewMessage("now", AgentId("coder")))).created_at + 120
+        await house.store.queue.enqueue(NewMessage("later", AgentId("coder"), sender="Grace", available_at=due))
+        await house.drained()
+
+        (late,) = [event for event in await house.events("chain_step_start") if event.created_at >= due]
+
+    assert late.payload["attempt"] == 1
+    assert house.puppet.prompts_of("coder") == ["now", "later"]
+
+
+async def test_a_paused_lane_finishes_its_run_and_takes_no_other(house: House) -> None:
+    gate = house.puppet.plays["coder"] = Gate()
+    async with house.open():
+        await house.send("@coder first")
+        await gate.reached.wait()
+        await house.store.lanes.pause(AgentId("coder"))
+        await house.send("@coder second")
+        gate.open.set()
+        await house.until_event("chain_step_done")
+        assert await house.statuses() == [Status.COMPLETED, Status.PENDING]
+
+        await house.store.lanes.resume(AgentId("coder"))
+        await house.drained()
+
+    assert house.puppet.prompts_of("coder") == ["first", "second"]
+
+
+async def test_people_and_rooms_share_a_run_and_one_answer_goes_out(house: House) -> None:
+    gate = house.puppet.plays["coder"] = Gate()
+    async with house.open():
+        await house.send("@coder warm up")
+        await gate.reached.wait()
+        for text in ("one", "two", "three"):
+            await house.send(f"@coder {text}", channel="web", sender="Ada")
+        gate.open.set()
+        await house.drained()
+
+        responses = await house.responses()
+
+    assert house.puppet.prompts_of("coder") == ["warm up", "one\n\ntwo\n\nthree"]
+    assert len(responses) == 2
+
+
+async def test_batching_all_makes_one_run_of_everything_and_says_who_wrote_what(house: House) -> None:
+    house.settings["agents"]["coder"]["batching"] = "all"
+    async with house.open(start=False):
+        await house.send("@coder fix it", channel="api", sender="Ada")
+        await house.send("@coder and test it", channel="cli", sender="Grace")
+        await house.engine.start()
+        await house.drained()
+
+        (response,) = await house.responses()
+
+    assert house.puppet.prompts_of("coder") == ["[From Ada on api]:\nfix it\n\n[From Grace on cli]:\nand test it"]
+    assert response.sender == "Ada"
+
+
+async def test_batching_none_gives_every_message_its_own_run(house: House) -> None:
+    house.settings["agents"]["coder"]["batching"] = "none"
+    async with house.open(start=False):
+        for text in ("one", "two"):
+            await house.send(f"@coder {text}", channel="web", sender="Ada")
+        await house.engine.start()
+        await house.drained()
+
+    assert house.puppet.prompts_of("coder") == ["one", "two"]
+
+
+async def test_a_store_that_is_locked_for_a_moment_costs_no_message(house: House) -> None:
+    async with house.open(start=False):
+        queue, refused = house.store.queue, list[str]()
+        original = queue.claim
+
+        async def claim(*arguments: Any, **keywords: Any) -> Claim | None:
+            if len(refused) < 2:
+                refused.append("locked")
+                raise StoreBusy("another process holds the write lock")
+            return await original(*arguments, **keywords)
+
+        queue.claim = claim  # type: ignore[method-assign]
+        await house.engine.start()
+        await house.send("@coder go")
+        await house.send("@writer tick")
+        await house.send("@tester tock")
+        await house.drained()
+
+    assert len(refused) == 2
+    assert len(house.puppet.requests) == 3

@@ -1,0 +1,130 @@
+"""Where things are, and who may look."""
+
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tinyagi.domain.errors import InvalidInput
+from tinyagi.settings.environment import api_port, bot_token, snapshot
+from tinyagi.settings.errors import HomeUnusable
+from tinyagi.settings.home import Home, find_home
+
+
+def test_the_environment_names_the_home() -> None:
+    assert find_home({"TINYAGI_HOME": "/srv/agents"}).path == Path("/srv/agents")
+
+
+@pytest.mark.parametrize("environment", [{}, {"TINYAGI_HOME": ""}])
+def test_without_a_name_the_home_is_in_the_user_s_folder(environment: dict[str, str]) -> None:
+    assert find_home(environment).path == Path.home() / ".tinyagi"
+
+
+def test_the_home_of_this_process_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("TINYAGI_HOME", str(tmp_path))
+
+    assert find_home() == Home(tmp_path)
+    assert snapshot()["TINYAGI_HOME"] == str(tmp_path)
+
+
+def test_a_relative_home_does_not_move_with_the_working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    assert find_home({"TINYAGI_HOME": "here"}).path == tmp_path / "here"
+    assert find_home({"TINYAGI_HOME": "~/there"}).path == Path.home() / "there"
+
+
+def test_a_home_of_nobody_is_an_error_with_a_remedy() -> None:
+    with pytest.raises(InvalidInput, match="Set TINYAGI_HOME"):
+        find_home({"TINYAGI_HOME": "~no-such-user-here/x"})
+
+
+def test_everything_has_its_place() -> None:
+    home = Home(Path("/h"))
+    places = (home.database, home.settings_file, home.pid_file, home.logs, home.files, home.channels, home.chats)
+
+    assert [str(place) for place in (*places, home.plugins, home.backups, home.lake)] == [
+        "/h/tinyagi.db",
+        "/h/settings.json",
+        "/h/tinyagi.pid",
+        "/h/logs",
+        "/h/files",
+        "/h/channels",
+        "/h/chats",
+        "/h/plugins",
+        "/h/backups",
+        "/h/lake",
+    ]
+
+
+def test_a_new_home_is_private(tmp_path: Path) -> None:
+    home = Home(tmp_path / "deep" / "home")
+
+    home.prepare()
+    home.prepare()
+
+    assert home.is_private
+    for folder in (home.path, home.logs, home.files, home.channels, home.chats, home.plugins, home.backups):
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert not home.lake.exists()
+
+
+def test_a_home_that_is_there_keeps_its_permissions(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    home.path.mkdir()
+    home.path.chmod(0o750)
+
+    home.prepare()
+
+    assert stat.S_IMODE(home.path.stat().st_mode) == 0o750
+    assert not home.is_private
+
+
+def test_a_home_that_is_a_file_is_refused_with_a_remedy(tmp_path: Path) -> None:
+    path = tmp_path / "home"
+    path.write_text("")
+
+    with pytest.raises(HomeUnusable, match="TINYAGI_HOME"):
+        Home(path).prepare()
+
+
+def test_the_id_of_a_home_is_the_same_by_every_name(tmp_path: Path) -> None:
+    home, link = tmp_path / "home", tmp_path / "link"
+    home.mkdir()
+    link.symlink_to(home)
+
+    assert Home(link).home_id == Home(home).home_id == Home(tmp_path / "x" / ".." / "home").home_id
+    assert Home(tmp_path).home_id != Home(home).home_id
+    assert len(Home(home).home_id) == 12
+    assert int(Home(home).home_id, 16) >= 0
+
+
+def test_the_port_is_the_first_that_is_set() -> None:
+    assert api_port({}) == 3777
+    assert api_port({"TINYAGI_API_PORT": ""}) == 3777
+    assert api_port({"TINYCLAW_API_PORT": "4000"}) == 4000
+    assert api_port({"TINYAGI_API_PORT": "5000", "TINYCLAW_API_PORT": "4000"}) == 5000
+
+
+@pytest.mark.parametrize("text", ["0", "65536", "-1", "x", "80 ", "8.0", "٣", "9" * 5000])
+def test_a_port_that_is_none_is_an_error_with_the_variable_s_name(text: str) -> None:
+    with pytest.raises(InvalidInput, match="TINYAGI_API_PORT"):
+        api_port({"TINYAGI_API_PORT": text})
+
+
+def test_a_token_of_the_environment_goes_before_the_stored_one() -> None:
+    assert bot_token({"DISCORD_BOT_TOKEN": "env"}, "discord", "stored") == "env"
+    assert bot_token({"DISCORD_BOT_TOKEN": "env"}, "telegram", "stored") == "stored"
+    assert bot_token({"TELEGRAM_BOT_TOKEN": ""}, "telegram", "stored") == "stored"
+    assert bot_token({}, "telegram", "") is None
+    assert bot_token({"DISCORD_BOT_TOKEN": "env"}, "whatsapp", None) is None
+
+
+def test_to_find_the_home_takes_no_pydantic() -> None:
+    script = "import sys, tinyagi.settings.home; print([name for name in sys.modules if name.startswith('pydantic')])"
+
+    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+
+    assert found.stdout.strip() == "[]"

@@ -1,0 +1,90 @@
+"""Processes that write settings at the same time, or die in the middle of it."""
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+
+from tinyagi.settings.document import Document
+from tinyagi.settings.home import Home
+
+STEPS = ("open", "fsync", "replace", "unlink", "close")
+"""System calls that a save consists of; each one is a place to die before."""
+
+
+def add_names(home: Home, name: str, many: int) -> None:
+    """Add entries of our own and append to a list that all writers share."""
+    document = Document(home)
+    for number in range(many):
+        document.update({"mine": {f"{name}-{number}": True}})
+        document.edit(lambda raw: {"shared": [*_list_of(raw.get("shared")), name]})
+
+
+def write_for_ever(home: Home) -> None:
+    """Write numbers that only grow, each one twice, until the process is killed."""
+    document = Document(home)
+    for number in count(_first_number(document)):
+        document.update({"first": number, "padding": "x" * 20_000, "second": number})
+        print(number, flush=True)  # noqa: T201 - the parent reads which ones were acknowledged
+
+
+def die_everywhere(home: Home) -> None:
+    """Save again and again in children that end just before their first, second, … system call; tell what they leave.
+
+    Each line is the file's content after such a death, the newest backup's, and that after the next save.
+    """
+    document = Document(home)
+    for step in count():
+        document.update({"mine": "old"})
+        child = os.fork()
+        if child == 0:
+            _die_at(document, step)
+        _, status = os.waitpid(child, 0)
+        left = home.settings_file.read_bytes().decode()
+        backup = max(home.backups.glob("settings-*.json")).read_bytes().decode()
+        after = document.update({"mine": "next"}).content.decode()
+        code = os.waitstatus_to_exitcode(status)
+        print(json.dumps([code, left, backup, after]), flush=True)  # noqa: T201 - the parent reads it
+        if code != 9:
+            return
+
+
+def _die_at(document: Document, step: int) -> None:
+    left = count(step, -1)
+
+    def dying(call: Callable[..., object]) -> Callable[..., object]:
+        def wrapped(*args: object, **keywords: object) -> object:
+            if next(left) == 0:
+                os._exit(9)
+            return call(*args, **keywords)
+
+        return wrapped
+
+    for name in STEPS:
+        setattr(os, name, dying(getattr(os, name)))
+    document.update({"mine": "new"})
+    os._exit(0)
+
+
+def _first_number(document: Document) -> int:
+    loaded = document.read()
+    number = loaded.raw.get("first", 0) if loaded else 0
+    assert isinstance(number, int)
+    return number + 1
+
+
+def _list_of(value: object) -> list[object]:
+    return value if isinstance(value, list) else []
+
+
+if __name__ == "__main__":
+    home, words = Home(Path(sys.argv[2])), sys.argv[3:]
+    match sys.argv[1]:
+        case "add":
+            add_names(home, words[0], int(words[1]))
+        case "for-ever":
+            write_for_ever(home)
+        case "die":
+            die_everywhere(home)
