@@ -3,10 +3,10 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help install demo check test bench format lint types imports unit lock clean
+.PHONY: help install demo check test bench e2e-cli format lint types imports unit lock clean
 
 help:  ## Show this help
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(BIN)/python:
 	$(PYTHON) -m venv .venv
@@ -47,8 +47,16 @@ check: lint types imports unit  ## Lint, types, layers, unit tests: under a minu
 test: lint types imports  ## Every check and every test
 	@$(BIN)/pytest
 
-bench: .venv/.bench  ## The queue beside other embedded queues; JSON on the last line
+bench: .venv/.bench  ## The queue beside other queues, the engine beside its floor; JSON on the last line of each
 	@$(BIN)/python bench/queue_bench.py --quick
+	@$(BIN)/python bench/engine_bench.py --quick
+
+.venv/.clis: .venv/.dev
+	@npm install --silent --no-fund --no-audit --prefix .venv/clis @anthropic-ai/claude-code@2.1.325 @openai/codex@0.166.0 opencode-ai@1.18.33
+	@touch $@
+
+e2e-cli: .venv/.clis  ## The real claude, codex and opencode (needs npm) against a fake model on loopback
+	@TINYAGI_CLIS=$(CURDIR)/.venv/clis/node_modules/.bin $(BIN)/pytest -q tests/e2e_cli
 
 format: .venv/.dev  ## Format and fix what can be fixed
 	@$(BIN)/ruff format .

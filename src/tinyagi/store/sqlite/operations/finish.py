@@ -224,7 +224,10 @@ class _Returns:
 def close_conversations(tx: Transaction, messages: Sequence[Message]) -> None:
     """Count messages out of their conversations; a team's conversation that has nothing open any more has ended."""
     leaving = [(message.conversation_id,) for message in messages]
-    left: list[Any] = tx.connection.executemany(tx.sql["leave_conversation"], leaving).fetchall()
-    for (team, still_open, total), message in zip(left, messages, strict=True):
-        if still_open == 0 and team is not None:
-            tx.record(TeamChainEnd(team, total), message)
+    tx.connection.executemany(tx.sql["leave_conversation"], leaving)
+    ended: list[Any] = tx.connection.executemany(tx.sql["ended_chains"], leaving).fetchall()
+    if not ended:
+        return
+    last = {message.conversation_id: message for message in messages}
+    for conversation_id, team, total in dict.fromkeys(ended):
+        tx.record(TeamChainEnd(team, total), last[conversation_id])
