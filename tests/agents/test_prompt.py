@@ -24,6 +24,7 @@ from tinyagi.agents.workspace import Workspace
 from tinyagi.domain.ids import AgentId, TeamId
 from tinyagi.domain.routing import prompt_from_room, prompt_from_teammate
 from tinyagi.domain.teams import Agent, Roster, Team
+from tinyagi.domain.texts import clean
 
 GOLDEN = Path(__file__).parent / "data" / "prompt.md"
 
@@ -91,7 +92,7 @@ def test_a_name_that_looks_like_a_template_stays_as_it_is(text: str) -> None:
 def test_any_text_of_the_owner_stands_in_the_prompt_as_it_is(text: str) -> None:
     prompt = system_prompt(replace(MEMBER, owner_text=text))
 
-    assert text.replace("\0", "").encode("utf-8", "replace").decode().strip() in prompt
+    assert clean(text).strip() in prompt
     assert b"\0" not in prompt.encode()
 
 

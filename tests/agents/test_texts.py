@@ -5,17 +5,13 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
 
 from tinyagi.agents.errors import WorkspaceError
 from tinyagi.agents.texts import (
     HEAD_LIMIT,
     TEXT_LIMIT,
-    clean,
     create_text,
     explained,
-    one_line,
     read_head,
     read_text,
     replace_text,
@@ -52,7 +48,7 @@ def test_a_cut_through_a_character_leaves_no_half(tmp_path: Path) -> None:
 def test_bytes_that_are_no_text_are_replaced(tmp_path: Path) -> None:
     (tmp_path / "binary.md").write_bytes(b"\xef\xbb\xbfa\xff\x00b")
 
-    assert read_text(tmp_path / "binary.md") == "a\ufffdb"
+    assert read_text(tmp_path / "binary.md") == "a\ufffd\ufffdb"
 
 
 @pytest.mark.parametrize("make", [os.mkdir, os.mkfifo])
@@ -130,24 +126,3 @@ def test_a_full_disk_leaves_the_old_text(tmp_path: Path, monkeypatch: pytest.Mon
 def test_an_error_that_nobody_foresaw_is_told_as_the_system_puts_it() -> None:
     with pytest.raises(WorkspaceError, match=r"cannot be used: odd. Check the path"), explained(Path("x")):
         raise OSError(errno.EIO, "odd")
-
-
-@given(st.text(st.characters(exclude_categories=())), st.integers(min_value=1, max_value=40))
-def test_one_line_is_one_visible_line_within_its_limit(text: str, limit: int) -> None:
-    line = one_line(text, limit)
-
-    assert len(line) <= limit
-    assert len(line.splitlines()) <= 1
-    line.encode()
-
-
-@given(st.text(st.characters(exclude_categories=())))
-@example("a\0b")
-@example("a\ud800b")
-def test_a_clean_text_can_be_given_to_any_program(text: str) -> None:
-    assert b"\0" not in clean(text).encode()
-
-
-def test_one_line_drops_what_hides_and_keeps_what_joins() -> None:
-    assert one_line("a\u202eb\x1b[0m \u2028c", 80) == "ab[0m c"
-    assert one_line("👩\u200d💻", 80) == "👩\u200d💻"

@@ -4,7 +4,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tinyagi.providers.text import clean, one_line
 from tinyagi.providers.wires.sse import MAX_EVENT, EventReader, EventTooLong, ServerEvent
 
 STREAM = (
@@ -51,22 +50,3 @@ def test_comments_are_never_too_many() -> None:
     reader = EventReader()
     for _ in range(MAX_EVENT // 1000 + 2):
         assert list(reader.feed(b": " + b"x" * 998 + b"\n")) == []
-
-
-def test_halves_of_a_character_are_joined_and_lone_ones_replaced() -> None:
-    assert clean("a\ud83d\ude00b") == "a😀b"
-    assert clean("a\ud83db\udc00") == "a\ufffdb\ufffd"
-    assert clean("a\0b") == "a\ufffdb"
-
-
-@given(st.text(st.characters()))
-def test_cleaned_text_can_be_stored(text: str) -> None:
-    cleaned = clean(text)
-    assert "\0" not in cleaned
-    cleaned.encode()
-    assert clean(cleaned) == cleaned
-
-
-def test_one_line_is_printable_and_short() -> None:
-    assert one_line("a\r\n\x1b[31m  b\ud800") == "a [31m b\ufffd"
-    assert one_line("x" * 1000, 10) == "x" * 9 + "…"

@@ -14,7 +14,6 @@ from tinyagi.domain.messages import (
     Message,
     NewMessage,
     Status,
-    check_text,
     thread_of,
 )
 
@@ -142,14 +141,7 @@ def test_only_a_room_post_that_wakes_nobody_changes_its_priority_once_tried(befo
 @pytest.mark.parametrize("text", ["\ud800", "a\udfffb", "é\udc00"])
 def test_half_of_a_character_is_refused(text: str) -> None:
     with pytest.raises(InvalidInput, match="lone surrogate"):
-        check_text(text)
-    with pytest.raises(InvalidInput, match="lone surrogate"):
         NewMessage(text, AgentId("coder")).check()
-
-
-@pytest.mark.parametrize("text", ["", "plain", "é", "\U0001f600", "\x00"])
-def test_a_whole_text_is_taken(text: str) -> None:
-    check_text(text)
 
 
 def test_a_message_may_come_without_an_id() -> None:

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Final
 
 from tinyagi.agents import front_matter
-from tinyagi.agents.texts import one_line, read_head
+from tinyagi.agents.texts import read_head
+from tinyagi.domain.texts import one_line
 
 MAX_FILES: Final = 200
 MAX_DEPTH: Final = 8

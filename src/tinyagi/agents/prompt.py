@@ -6,10 +6,11 @@ from typing import Final
 
 from tinyagi.agents.errors import PromptFileError, WorkspaceError
 from tinyagi.agents.templates import fill, template
-from tinyagi.agents.texts import clean, one_line, read_text
+from tinyagi.agents.texts import read_text
 from tinyagi.agents.workspace import Workspace
 from tinyagi.domain.ids import AgentId, TeamId
 from tinyagi.domain.teams import Roster, Team
+from tinyagi.domain.texts import clean, one_line
 
 _MAX_NAME: Final = 200
 _NO_MEMORY: Final = "Your memory is empty so far."

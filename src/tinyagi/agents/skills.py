@@ -17,12 +17,12 @@ from tinyagi.agents.texts import (
     TEXT_LIMIT,
     create_text,
     explained,
-    one_line,
     read_bytes,
     read_head,
     read_text,
     replace_text,
 )
+from tinyagi.domain.texts import one_line
 
 RECORD: Final = ".tinyagi.json"
 """Hashes of what we wrote: a file that differs from its hash is the owner's."""

@@ -11,15 +11,13 @@ from pathlib import Path
 from typing import Final
 
 from tinyagi.agents.errors import WorkspaceError
+from tinyagi.domain.texts import clean
 
 TEXT_LIMIT: Final = 64 * 1024
 HEAD_LIMIT: Final = 4 * 1024
 
 NO_LINKS_HERE: Final = frozenset({errno.EPERM, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP})
 """What file systems without links answer."""
-
-# Scripts need the joiners; the other characters that print nothing only hide things.
-_JOINERS: Final = "\u200c\u200d"
 
 
 def read_bytes(path: Path, limit: int) -> bytes:
@@ -77,19 +75,6 @@ def replace_text(path: Path, text: str) -> None:
     """Put the text in the file's place in one step; a link there is replaced, never written through."""
     with explained(path), _written_beside(path, text) as draft:
         draft.replace(path)
-
-
-def clean(text: str) -> str:
-    """Return the text without what no program can be given: NUL, and halves of characters."""
-    return text.replace("\0", "").encode("utf-8", "replace").decode()
-
-
-def one_line(text: str, limit: int) -> str:
-    """Return the text on one line, without invisible characters, shortened with an ellipsis."""
-    line = "".join(
-        character for character in " ".join(text.split()) if character.isprintable() or character in _JOINERS
-    )
-    return line if len(line) <= limit else f"{line[: limit - 1].rstrip()}…"
 
 
 @contextmanager

@@ -9,8 +9,9 @@ from typing import Final
 from tinyagi.agents.errors import WorkspaceError
 from tinyagi.agents.skills import DefaultSkill, SkillSync, default_skills, sync
 from tinyagi.agents.templates import fill, template
-from tinyagi.agents.texts import NO_LINKS_HERE, create_text, explained, one_line, read_head, replace_text
+from tinyagi.agents.texts import NO_LINKS_HERE, create_text, explained, read_head, replace_text
 from tinyagi.domain.teams import Agent
+from tinyagi.domain.texts import one_line
 
 _LAYOUT: Final = 1
 _FOLDERS: Final = (".tinyagi", "memory", ".agents", ".agents/skills")

@@ -1,6 +1,5 @@
 """Messages and their lifecycle: statuses, the table of legal transitions, threads, and what a finished run leaves."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -9,6 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tinyagi.domain.errors import InvalidInput
 from tinyagi.domain.ids import MAX_MESSAGE_ID, AgentId, ClaimId, ConversationId, MessageId, TeamId, is_valid_id
+from tinyagi.domain.texts import check_text
 
 if TYPE_CHECKING:
     from tinyagi.domain.brakes import Brakes
@@ -30,8 +30,6 @@ TRANSITIONS: Final[Mapping[Status, frozenset[Status]]] = {
     Status.COMPLETED: frozenset(),
     Status.DEAD: frozenset({Status.PENDING}),
 }
-
-_LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 ROOM_CHANNEL: Final = "chatroom"
 ROOM_PRIORITY: Final = -1
@@ -216,12 +214,6 @@ class Outcome(NamedTuple):
     """Limits for what is handed on: the excess is refused with an event and a notice."""
     chain: "TeamChainStart | None" = None
     """Recorded, with its team, when the conversation has belonged to no team so far."""
-
-
-def check_text(text: str) -> None:
-    """Raise InvalidInput for a text that no database can store."""
-    if not text.isascii() and _LONE_SURROGATE.search(text):
-        raise InvalidInput("A text holds half of a character (a lone surrogate), which no database can store.")
 
 
 def thread_of(message: NewMessage | Message, conversation_id: str) -> str:

@@ -14,9 +14,9 @@ import msgspec
 from tinyagi.domain.responses import Role
 from tinyagi.domain.retry import Failure, FailureKind
 from tinyagi.domain.sessions import Turn
+from tinyagi.domain.texts import clean
 from tinyagi.providers.base import Progress, RunFailed, RunRequest, RunResult, Wire
 from tinyagi.providers.deadline import Deadline
-from tinyagi.providers.text import clean
 from tinyagi.providers.wires.anthropic import AnthropicFormat
 from tinyagi.providers.wires.calls import call_of
 from tinyagi.providers.wires.fields import NotJson, at, parse

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from typing import Final
 
+from tinyagi.domain.texts import clean
 from tinyagi.providers.base import Endpoint, Permissions, Progress, RunFailed, RunRequest, RunResult
 from tinyagi.providers.claude_output import ClaudeReader
 from tinyagi.providers.environment import Passport, child_environment
@@ -14,7 +15,6 @@ from tinyagi.providers.instructions import is_too_long, written
 from tinyagi.providers.process import Exit, run_child
 from tinyagi.providers.refusals import Refusal, failure_of
 from tinyagi.providers.spawning import Program
-from tinyagi.providers.text import clean
 
 _PASSPORT: Final = Passport(
     prefixes=("ANTHROPIC_", "CLAUDE_"),

@@ -6,10 +6,10 @@ from typing import Final
 
 from tinyagi.domain.messages import Usage
 from tinyagi.domain.retry import LONGEST
+from tinyagi.domain.texts import clean
 from tinyagi.providers.base import Progress, RunFailed
 from tinyagi.providers.hearing import Heard, amount_at, session_in, tool_line
 from tinyagi.providers.refusals import Refusal
-from tinyagi.providers.text import clean
 from tinyagi.providers.wires.fields import at, count_at, text_at
 
 PROVIDER: Final = "anthropic"

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from tinyagi.domain.messages import Usage
+from tinyagi.domain.texts import clean
 from tinyagi.providers.base import Endpoint, Permissions, Progress, RunRequest, RunResult
 from tinyagi.providers.codex_output import CodexReader, Tokens
 from tinyagi.providers.environment import Passport, child_environment
@@ -15,7 +16,6 @@ from tinyagi.providers.hearing import conclude, json_lines
 from tinyagi.providers.instructions import written
 from tinyagi.providers.process import Exit, run_child
 from tinyagi.providers.spawning import Program
-from tinyagi.providers.text import clean
 
 PROVIDER: Final = "openai"
 

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from typing import Final, Self
 
 from tinyagi.domain.retry import Failure, FailureKind
+from tinyagi.domain.texts import clean, one_line
 from tinyagi.providers.base import Progress, RunFailed
 from tinyagi.providers.hearing import Heard, session_in, tool_line
-from tinyagi.providers.text import clean, one_line
 from tinyagi.providers.wires.fields import NotJson, at, count_at, parse, text_at
 
 _OFFLINE: Final = "waiting for network"

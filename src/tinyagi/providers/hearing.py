@@ -9,12 +9,12 @@ from typing import Final
 
 from tinyagi.domain.messages import Usage
 from tinyagi.domain.retry import Failure, FailureKind
+from tinyagi.domain.texts import clean, one_line
 from tinyagi.providers.base import RunFailed, RunRequest, RunResult
 from tinyagi.providers.pipes import OnLine
 from tinyagi.providers.process import Exit
 from tinyagi.providers.refusals import Refusal, failure_of
 from tinyagi.providers.spawning import Program
-from tinyagi.providers.text import clean, one_line
 from tinyagi.providers.wires.fields import NotJson, at, parse
 
 _SESSION: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}")

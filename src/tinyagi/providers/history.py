@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 
 from tinyagi.domain.responses import Role
 from tinyagi.domain.sessions import Turn
+from tinyagi.domain.texts import clean
 from tinyagi.providers.base import RunRequest
-from tinyagi.providers.text import clean
 
 
 def estimated_tokens(text: str) -> int:

@@ -9,13 +9,13 @@ from typing import Any, Final
 
 from tinyagi.domain.messages import Usage
 from tinyagi.domain.retry import LONGEST
+from tinyagi.domain.texts import clean
 from tinyagi.providers.base import Permissions, Progress, RunRequest, RunResult, Wire
 from tinyagi.providers.environment import Passport, child_environment
 from tinyagi.providers.hearing import Heard, amount_at, conclude, json_lines, session_in, tool_line
 from tinyagi.providers.instructions import is_too_long, written
 from tinyagi.providers.process import Exit, run_child
 from tinyagi.providers.spawning import Program
-from tinyagi.providers.text import clean
 from tinyagi.providers.wires.fields import at, count_at, text_at
 
 PROVIDER: Final = "opencode"

@@ -8,8 +8,8 @@ from typing import Final
 
 from tinyagi.domain.messages import Usage
 from tinyagi.domain.retry import LONGEST, Failure, FailureKind
+from tinyagi.domain.texts import one_line
 from tinyagi.providers.spawning import Program
-from tinyagi.providers.text import one_line
 
 _LONGEST_REASON: Final = 500
 

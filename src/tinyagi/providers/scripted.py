@@ -7,10 +7,10 @@ from typing import Final
 
 from tinyagi.domain.messages import Usage
 from tinyagi.domain.retry import Failure, FailureKind
+from tinyagi.domain.texts import clean, one_line
 from tinyagi.providers.base import Progress, RunFailed, RunRequest, RunResult
 from tinyagi.providers.deadline import Deadline
 from tinyagi.providers.script import FILE_NAME, BrokenScript, Reply, read_script
-from tinyagi.providers.text import clean, one_line
 
 _PLACEHOLDER: Final = re.compile(r"\{(agent|message|attempt)\}")
 _HEADER: Final = re.compile(r"\A\[(?:Message from teammate @|Chat room #)[^\]\n]*\]:\n")

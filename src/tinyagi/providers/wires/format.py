@@ -9,8 +9,8 @@ import httpx
 from tinyagi.domain.errors import TinyAGIError
 from tinyagi.domain.messages import Usage
 from tinyagi.domain.retry import Failure, FailureKind
+from tinyagi.domain.texts import clean, one_line
 from tinyagi.providers.base import RunFailed, RunRequest
-from tinyagi.providers.text import clean, one_line
 from tinyagi.providers.wires.sse import ServerEvent
 
 PROVIDER: Final = "api"

@@ -8,7 +8,7 @@ from typing import Final
 
 from tinyagi.domain.errors import TinyAGIError
 from tinyagi.domain.retry import LONGEST, Failure, FailureKind
-from tinyagi.providers.text import one_line
+from tinyagi.domain.texts import one_line
 from tinyagi.providers.wires.fields import NotJson, at, parse, text_at
 
 _SECONDS: Final = re.compile(r"\d{1,9}(\.\d{1,9})?", re.ASCII)

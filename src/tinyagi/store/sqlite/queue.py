@@ -16,10 +16,10 @@ from tinyagi.domain.messages import (
     Outcome,
     RoomPost,
     Status,
-    check_text,
 )
 from tinyagi.domain.responses import ChatMessage
 from tinyagi.domain.retry import Failure, RetryPolicy
+from tinyagi.domain.texts import check_text
 from tinyagi.store.base import LaneDepth, PruneReport, QueueDepth, Retention, Withheld
 from tinyagi.store.owner import Owner
 from tinyagi.store.sqlite.operations.adopt import RouteText, adopt
