@@ -1,6 +1,6 @@
 """Where agents go on: what a completion stores, and a person's reset."""
 
-from tests.contract.conftest import CODER, WRITER
+from tests.contract.conftest import CODER, DEV, WRITER
 from tests.contract.test_claim import STUMBLE, say, take
 from tests.support.log import read_all
 from tinyagi.domain.ids import AgentId
@@ -120,3 +120,52 @@ async def test_after_a_reset_turns_are_numbered_afresh_without_a_clash(store: St
     await run(store, Session("", API, None, turns("c", "d", "e")))
 
     assert [turn.content for turn in await store.sessions.turns(CODER, "")] == ["c", "d", "e"]
+
+
+async def test_a_claim_brings_the_sessions_that_its_run_may_resume(store: Store) -> None:
+    await run(store, Session("", CLAUDE, "for all"))
+    await run(store, Session("api:ada", CLAUDE, "with ada"))
+    await run(store, Session("api:bob", CLAUDE, "with bob"))
+    await run(store, Session("", CLAUDE, "theirs"), WRITER)
+    await say(store, "x", sender="ada")
+
+    claim = await take(store)
+
+    assert len(claim.sessions) == 2
+    assert claim.session_id("", CLAUDE) == "for all"
+    assert claim.session_id("api:ada", CLAUDE) == "with ada"
+    assert claim.session_id("api:ada", API) is None
+
+
+async def test_a_claim_brings_the_session_of_the_message_that_it_takes(store: Store) -> None:
+    """The full search may take another message than the first look at the lane found."""
+    await run(store, Session("api:ada", CLAUDE, "with ada"))
+    await run(store, Session("api:bob", CLAUDE, "with bob"))
+    await say(store, "passed over", sender="ada", team="dev")
+    await say(store, "taken", sender="bob")
+
+    claim = await store.queue.claim(CODER, held_teams=frozenset({DEV}))
+
+    assert claim is not None
+    assert [session.session_id for session in claim.sessions] == ["with bob"]
+
+
+async def test_a_run_that_follows_at_once_resumes_what_the_last_one_left(store: Store) -> None:
+    await say(store, "one")
+    await say(store, "two")
+
+    outcome = Outcome("done", session=Session("", CLAUDE, "s1"))
+    _, following = await store.queue.complete_and_claim(await take(store), outcome)
+
+    assert following is not None
+    assert following.session_id("", CLAUDE) == "s1"
+
+
+async def test_a_run_that_starts_afresh_with_a_reset_keeps_its_session(store: Store) -> None:
+    await say(store, "x")
+    claim = await take(store)
+
+    await store.sessions.reset(CODER, by="reset_flag", starting=claim.id)
+    await store.queue.complete(claim, Outcome("done", session=Session("", CLAUDE, "new")))
+
+    assert await store.sessions.find(CODER, "", CLAUDE) == "new"

@@ -2,6 +2,7 @@
 
 import asyncio
 from datetime import timedelta
+from typing import Any
 
 from tests.engine.conftest import House
 from tests.support.puppet import failing, in_turn
@@ -140,6 +141,27 @@ async def test_a_plugin_or_prompt_that_breaks_names_itself_in_the_error(house: H
         held = await house.until_event("lane_held")
 
     assert "missing.md" in held.payload["reason"]
+
+
+async def test_an_error_that_nobody_foresaw_blocks_no_lane_for_ever(house: House) -> None:
+    house.puppet.plays["coder"] = in_turn(failing(reason="half a \ud800 reason"), "fine")
+    async with house.open(start=False):
+        queue, original, refused = house.store.queue, house.store.queue.fail, list[str]()
+
+        async def fail(*arguments: Any, **keywords: Any) -> None:
+            if not refused:
+                refused.append("once")
+                raise KeyError("a statement that is not there")
+            await original(*arguments, **keywords)
+
+        queue.fail = fail  # type: ignore[method-assign]
+        await house.engine.start()
+        await house.send("@coder go")
+        await house.drained()
+        (response,) = await house.responses()
+
+    assert refused == ["once"]
+    assert response.message == "fine"
 
 
 class _Refusals:

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import TypedDict, TypeVar, assert_never
+from typing import TypedDict, assert_never
 
 from tinyagi.domain.batching import Batching
 from tinyagi.domain.errors import StoreError
@@ -15,11 +15,12 @@ from tinyagi.domain.ids import AgentId, ClaimId, TeamId
 from tinyagi.domain.messages import Claim, Outcome
 from tinyagi.domain.responses import held_notice
 from tinyagi.domain.retry import Failure, FailureKind
+from tinyagi.domain.texts import clean
 from tinyagi.engine.budgets import Budgets, RunWithheld
 from tinyagi.engine.interrupts import Interrupts
 from tinyagi.engine.keeping import kept
 from tinyagi.engine.live import Live
-from tinyagi.engine.persisting import persist
+from tinyagi.engine.persisting import insist, persist
 from tinyagi.engine.rules import Rulebook, Rules
 from tinyagi.engine.runner import Runner
 from tinyagi.engine.runs import GivenBack, Lost, Run, Stopped
@@ -28,8 +29,6 @@ from tinyagi.settings.model import WhileRunning
 from tinyagi.store.base import Store
 
 log = logging.getLogger(__name__)
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +99,9 @@ class Lane:
             case None:
                 return await self._conclude(run, rules)
             case Stopped(by=by):
-                await self._persist(claim, lambda: queue.stop(claim, by=by))
+                await self._insist(claim, lambda: queue.stop(claim, by=by))
             case GivenBack(reason=reason):
-                await self._persist(claim, lambda: queue.release(claim, reason=reason))
+                await self._insist(claim, lambda: queue.release(claim, reason=reason))
             case Lost():
                 pass
             case _:
@@ -118,7 +117,7 @@ class Lane:
             failure = error.failure
         except RunWithheld as error:
             withheld, reason = error.withheld, str(error)
-            await self._persist(claim, lambda: self._queue.release(claim, reason=reason, withheld=withheld))
+            await self._insist(claim, lambda: self._queue.release(claim, reason=reason, withheld=withheld))
             return None
         except StoreError as error:
             failure = Failure(FailureKind.UNAVAILABLE, f"the store could not be read: {error}")
@@ -142,9 +141,7 @@ class Lane:
             return None
 
         try:
-            return await self._persist(claim, write)
-        except StoreError:
-            raise
+            return await persist(write, _what(claim), self._bench.halt)
         except Exception as error:
             log.exception("the answer of claim %s on lane %s cannot be stored", claim.id, claim.agent)
             await self._fail(claim, Failure(FailureKind.MESSAGE, f"its answer cannot be stored: {error}"), rules)
@@ -154,10 +151,11 @@ class Lane:
         if failure.needs_person and claim.holds == 0:
             failure = replace(failure, notice=held_notice(claim.agent, failure.reason))
         log.warning("run of %s on lane %s failed: %s", claim.primary.message_id, claim.agent, failure.reason)
-        await self._persist(claim, lambda: self._queue.fail(claim, failure, policy=rules.policy))
+        told = replace(failure, reason=clean(failure.reason))
+        await self._insist(claim, lambda: self._queue.fail(claim, told, policy=rules.policy))
 
-    async def _persist(self, claim: Claim, write: Callable[[], Awaitable[T]]) -> T | None:
-        return await persist(write, f"The end of {claim.primary.message_id} on lane {claim.agent}", self._bench.halt)
+    async def _insist(self, claim: Claim, write: Callable[[], Awaitable[None]]) -> None:
+        await insist(write, _what(claim), self._bench.halt)
 
     async def _terms(self) -> _Terms:
         rules = self._bench.rulebook.current
@@ -166,3 +164,7 @@ class Lane:
             "lease": rules.lease,
             "held_teams": await self._bench.budgets.held_teams(rules.budgets),
         }
+
+
+def _what(claim: Claim) -> str:
+    return f"The end of {claim.primary.message_id} on lane {claim.agent}"

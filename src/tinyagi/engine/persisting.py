@@ -19,7 +19,17 @@ _FIRST_PAUSE: Final = 0.25
 _LONGEST_PAUSE: Final = 30.0
 
 
-async def persist(write: Callable[[], Awaitable[T]], what: str, halt: asyncio.Event) -> T | None:
+async def insist(write: Callable[[], Awaitable[T]], what: str, halt: asyncio.Event) -> T | None:
+    """Like `persist`, whatever the error: for a write that has no alternative. The lane waits, and the log says why."""
+    return await persist(write, what, halt, passing=(Exception,))
+
+
+async def persist(
+    write: Callable[[], Awaitable[T]],
+    what: str,
+    halt: asyncio.Event,
+    passing: tuple[type[Exception], ...] = PASSING,
+) -> T | None:
     """Return the write's result; None when the claim is gone, or when the engine halts before the store recovers."""
     pause = _FIRST_PAUSE
     while True:
@@ -29,8 +39,11 @@ async def persist(write: Callable[[], Awaitable[T]], what: str, halt: asyncio.Ev
             # After an unknown outcome this is good news: the first try was written after all.
             log.warning("%s was not written: %s", what, error)
             return None
-        except PASSING as error:
-            log.error("%s cannot be written yet, next try in %g s: %s", what, pause, error)  # noqa: TRY400
+        except passing as error:
+            unforeseen = None if isinstance(error, PASSING) else error
+            log.error(  # noqa: TRY400 - what a store recovers from needs no stack
+                "%s cannot be written yet, next try in %g s: %s", what, pause, error, exc_info=unforeseen
+            )
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(halt.wait(), pause)
         if halt.is_set():

@@ -24,10 +24,8 @@ ON CONFLICT (id) DO UPDATE SET open = open + 1, total = total + 1;
 -- name: leave_conversation
 UPDATE OR FAIL conversations SET open = open - 1 WHERE id = ?;
 
--- name: ended_chains
--- Asked after leaving, with the team as it is now: it may have come after the claim was taken. Only conversations of teams
--- answer, which costs the others less than RETURNING does.
-SELECT id, team, total FROM conversations WHERE id = ? AND open = 0 AND team IS NOT NULL;
+-- name: ended_conversation
+SELECT total FROM conversations WHERE id = ? AND open = 0;
 
 -- name: reopen_conversation
 UPDATE conversations SET open = open + 1 WHERE id = ?;

@@ -4,8 +4,11 @@
 SELECT session_id FROM sessions WHERE agent = ? AND thread = ? AND provider = ?;
 
 -- name: sessions_of_lane
--- Those that a run may resume: the agent's own, and the one of its partner.
-SELECT thread, provider, session_id FROM sessions WHERE agent = ?1 AND (thread = '' OR thread = ?2);
+-- Those that a run may resume: the agent's own, and the one of its partner. Two seeks: for OR SQLite keeps a temporary
+-- table, and every claim asks this.
+SELECT agent, thread, provider, session_id FROM sessions WHERE agent = ?1 AND thread = ''
+UNION ALL
+SELECT agent, thread, provider, session_id FROM sessions WHERE agent = ?1 AND thread = ?2;
 
 -- name: keep_session
 INSERT INTO sessions (agent, thread, provider, session_id, updated_at) VALUES (?, ?, ?, ?, ?)

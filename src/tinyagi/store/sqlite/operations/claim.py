@@ -14,6 +14,7 @@ from tinyagi.store.sqlite.transaction import Transaction, encode_json
 _COLUMNS: Final = len(Message._fields)
 _AGENT: Final = Message._fields.index("agent")
 _TEAM: Final = Message._fields.index("team")
+_THREAD: Final = Message._fields.index("thread")
 
 
 class ClaimRequest(NamedTuple):
@@ -32,6 +33,7 @@ def claim(tx: Transaction, requests: Sequence[ClaimRequest]) -> list[Claim | Non
     # One look at all lanes together; each gives one row or none.
     looks = [(request.agent, tx.now, PASSIVE_PRIORITY) for request in requests]
     ready = {row[_AGENT]: row for row in tx.connection.executemany(tx.sql["claim_ready"], looks)}
+    sessions = _sessions(tx, [(row[_AGENT], row[_THREAD]) for row in ready.values()])
     claims: list[Claim | None] = []
     started: list[tuple[object, ...]] = []
     new_lanes: list[tuple[object, ...]] = []
@@ -45,11 +47,13 @@ def claim(tx: Transaction, requests: Sequence[ClaimRequest]) -> list[Claim | Non
         if row is None:
             claims.append(None)
             continue
+        if not is_plain:
+            sessions[request.agent] = _sessions(tx, [(request.agent, row[_THREAD])]).get(request.agent, [])
         messages = _with_company(tx, Message._make(row[:_COLUMNS]), request, is_plain)
         holds = row[_COLUMNS]
         claim_id = ClaimId(tx.new_id("claim"))
-        sessions = _sessions(tx, messages[0])
-        held = Claim(claim_id, request.agent, messages, tx.now, tx.now + request.lease_ms, holds or 0, sessions)
+        resumable = tuple(sessions.get(request.agent, ()))
+        held = Claim(claim_id, request.agent, messages, tx.now, tx.now + request.lease_ms, holds or 0, resumable)
         claims.append(held)
         start = _start_of(held)
         event_id = tx.record(start, held.primary)
@@ -102,9 +106,12 @@ def _search(tx: Transaction, request: ClaimRequest) -> dict[str, object]:
     return {"agent": request.agent, "now": tx.now, "limit": MAX_MESSAGES, "passive": PASSIVE_PRIORITY, "held": held}
 
 
-def _sessions(tx: Transaction, primary: Message) -> tuple[SessionId, ...]:
-    rows = tx.connection.execute(tx.sql["sessions_of_lane"], (primary.agent, primary.thread))
-    return tuple([SessionId._make(row) for row in rows])
+def _sessions(tx: Transaction, primaries: Sequence[tuple[AgentId, str]]) -> dict[AgentId, list[SessionId]]:
+    """What the runs of these agents and threads may resume."""
+    found: dict[AgentId, list[SessionId]] = {}
+    for agent, *session in tx.connection.executemany(tx.sql["sessions_of_lane"], primaries):
+        found.setdefault(agent, []).append(SessionId._make(session))
+    return found
 
 
 def _messages(tx: Transaction, name: str, parameters: dict[str, object]) -> list[Message]:

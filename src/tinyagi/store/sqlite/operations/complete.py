@@ -11,8 +11,9 @@ from tinyagi.domain.responses import Role
 from tinyagi.domain.spending import Charge
 from tinyagi.store.sqlite.operations.claim import ClaimRequest, change_lanes
 from tinyagi.store.sqlite.operations.claim import claim as claim_next
+from tinyagi.store.sqlite.operations.conversations import close_conversations, teams_of
 from tinyagi.store.sqlite.operations.enqueue import Inflow
-from tinyagi.store.sqlite.operations.finish import close_conversations, release_orphans
+from tinyagi.store.sqlite.operations.finish import release_orphans
 from tinyagi.store.sqlite.operations.hand_on import HandOn, Refused
 from tinyagi.store.sqlite.operations.respond import notice, respond, row_of
 from tinyagi.store.sqlite.operations.sessions import keep_session
@@ -29,7 +30,7 @@ def complete(tx: Transaction, requests: Sequence[CompleteRequest]) -> list[tuple
     """Returns the messages that each run handed on."""
     lanes: list[tuple[object, ...]] = [(request.claim.agent, request.claim.id) for request in requests]
     change_lanes(tx, "free_lane_after_success", lanes)
-    completion = _Completion(tx, _teams_of(tx, requests))
+    completion = _Completion(tx, teams_of(tx, (message for request in requests for message in request.claim.messages)))
     handed_on = [completion.add(request.claim, request.outcome) for request in requests]
     completion.write()
     return handed_on
@@ -98,7 +99,7 @@ class _Completion:
         self._hand_on.write()
         # First what comes in, then what goes out: a conversation that is handed on never looks ended in between.
         self._inflow.write()
-        close_conversations(tx, self._closed)
+        close_conversations(tx, self._closed, self._teams)
 
     def _tell_refused(self, claim: Claim, refused: Refused) -> None:
         """A fact for every brake, and one notice to the person for all of them."""
@@ -108,14 +109,6 @@ class _Completion:
         if not claim.is_room_only:
             texts = [loop_notice(claim.agent, tuple(agents), brake) for brake, agents in refused.items()]
             self._responses.append(row_of(notice(tx, primary, "\n".join(texts))))
-
-
-def _teams_of(tx: Transaction, requests: Sequence[CompleteRequest]) -> dict[str, TeamId]:
-    """Whose the conversations are by now: a run elsewhere may have given one to a team since the claim."""
-    conversations = [
-        (request.claim.primary.conversation_id,) for request in requests if request.claim.primary.team is None
-    ]
-    return dict(tx.connection.executemany(tx.sql["conversation_teams"], conversations))
 
 
 def _done(tx: Transaction, claim: Claim, outcome: Outcome, history_id: int, team: TeamId | None) -> ChainStepDone:

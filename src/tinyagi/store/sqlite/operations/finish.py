@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, assert_never
+from typing import assert_never
 
 from tinyagi.domain.events import (
     Event,
@@ -12,7 +12,6 @@ from tinyagi.domain.events import (
     MessageRecovered,
     MessageReleased,
     MessageStopped,
-    TeamChainEnd,
 )
 from tinyagi.domain.ids import AgentId, ClaimId
 from tinyagi.domain.messages import Claim, Message, Status
@@ -20,6 +19,7 @@ from tinyagi.domain.responses import dead_notice
 from tinyagi.domain.retry import Dead, Failure, FailureKind, Retry, RetryPolicy, Wait
 from tinyagi.store.base import Withheld
 from tinyagi.store.sqlite.operations.claim import change_lanes
+from tinyagi.store.sqlite.operations.conversations import close_conversations, teams_of
 from tinyagi.store.sqlite.operations.respond import notice, row_of
 from tinyagi.store.sqlite.operations.spending import add_charges
 from tinyagi.store.sqlite.transaction import Transaction
@@ -211,7 +211,8 @@ class _Returns:
     def write(self) -> None:
         self.tx.connection.executemany(self.tx.sql["return_message"], self._rows)
         self.tx.connection.executemany(self.tx.sql["insert_response"], self._notices)
-        close_conversations(self.tx, self._dead)
+        if self._dead:
+            close_conversations(self.tx, self._dead, teams_of(self.tx, self._dead))
 
     def _add(
         self, message: Message, status: Status, retry_count: int, error: str | None, at: int, event: Event
@@ -219,15 +220,3 @@ class _Returns:
         event_id = self.tx.record(event, message)
         priority = message.priority if retry_count == message.retry_count else message.priority_once_tried
         self._rows.append((message.id, self.claim_id, status, retry_count, error, at, priority, self.tx.now, event_id))
-
-
-def close_conversations(tx: Transaction, messages: Sequence[Message]) -> None:
-    """Count messages out of their conversations; a team's conversation that has nothing open any more has ended."""
-    leaving = [(message.conversation_id,) for message in messages]
-    tx.connection.executemany(tx.sql["leave_conversation"], leaving)
-    ended: list[Any] = tx.connection.executemany(tx.sql["ended_chains"], leaving).fetchall()
-    if not ended:
-        return
-    last = {message.conversation_id: message for message in messages}
-    for conversation_id, team, total in dict.fromkeys(ended):
-        tx.record(TeamChainEnd(team, total), last[conversation_id])
