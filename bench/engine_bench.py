@@ -24,6 +24,7 @@ from tinyagi.domain.ids import AgentId
 from tinyagi.domain.messages import NewMessage, Usage
 from tinyagi.engine.engine import Engine
 from tinyagi.engine.inbox import Incoming
+from tinyagi.engine.serving import share_fairly
 from tinyagi.providers.base import Progress, Provider, RunRequest, RunResult
 from tinyagi.providers.claude import Claude
 from tinyagi.providers.scripted import Scripted
@@ -36,11 +37,21 @@ example:
   python bench/engine_bench.py --quick
   python bench/engine_bench.py --json-only | jq .throughput_vs_floor
 """
-CHILD: Final = """\
+RESULT: Final = '{"type":"result","is_error":false,"result":"done","usage":{"output_tokens":1}}'
+SAYS: Final = '{"type":"assistant","message":{"content":[{"type":"text","text":"I am on it."}]}}'
+CHILD: Final = f"""\
+#!/bin/sh
+prompt=$(cat)
+echo '{SAYS}'
+echo '{RESULT}'
+"""
+"""Trivial, but it does what an agent program does: it takes its whole prompt, says something, ends with a result."""
+BAREST: Final = f"""\
 #!/bin/sh
 read -r prompt
-echo '{"type":"result","subtype":"success","is_error":false,"result":"done","usage":{"output_tokens":1}}'
+echo '{RESULT}'
 """
+"""The least that the engine takes for an answer: what is measured with it is mostly what the engine adds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +63,9 @@ class Plan:
     work_seconds: tuple[float, float, float]
 
 
-FULL: Final = Plan(messages=300, rounds=5, pickups=200, backlog=100_000, work_seconds=(30, 20, 15))
+FULL: Final = Plan(messages=300, rounds=9, pickups=200, backlog=100_000, work_seconds=(30, 20, 15))
 # The backlog stays at its full length: its memory is the point. The example's work is a tenth of it.
-QUICK: Final = Plan(messages=300, rounds=3, pickups=60, backlog=100_000, work_seconds=(3, 2, 1.5))
+QUICK: Final = Plan(messages=300, rounds=5, pickups=60, backlog=100_000, work_seconds=(3, 2, 1.5))
 
 
 class Instant:
@@ -202,19 +213,36 @@ async def measure_speedup(folder: Path, work: tuple[float, float, float]) -> tup
     return sum(work) / took, took
 
 
-async def measure(plan: Plan, folder: Path, console: Console) -> dict[str, float]:
-    child = folder / "child"
-    child.write_text(CHILD, encoding="utf-8")
+@dataclass(frozen=True, slots=True)
+class Throughput:
+    """Medians over the rounds; the ratio is that of each round, not that of the medians."""
+
+    ratio: float
+    per_second: float
+    floor: float
+
+
+async def measure_throughput(name: str, script: str, plan: Plan, folder: Path, console: Console) -> Throughput:
+    child = folder / name
+    child.write_text(script, encoding="utf-8")
     child.chmod(0o700)
-    ratios, rates, floors = [], [], []
-    for round_ in range(plan.rounds):
+    rounds: list[tuple[float, float]] = []
+    for number in range(plan.rounds):
         # Side by side in every round, because the machine's pace changes from one minute to the next.
         floor = await measure_floor(child, plan.messages)
-        rate = await measure_engine(folder / f"engine{round_}", child, plan.messages)
-        ratios.append(rate / floor)
-        rates.append(rate)
-        floors.append(floor)
-        console.print(f"round {round_ + 1}: {rate:,.0f} messages/s, floor {floor:,.0f} children/s")
+        rate = await measure_engine(folder / f"{name}-{number}", child, plan.messages)
+        rounds.append((rate, floor))
+        console.print(f"{name}: {rate:,.0f} messages/s, floor {floor:,.0f} children/s, {rate / floor:.2f}")
+    return Throughput(
+        median(rate / floor for rate, floor in rounds),
+        median(rate for rate, _ in rounds),
+        median(floor for _, floor in rounds),
+    )
+
+
+async def measure(plan: Plan, folder: Path, console: Console) -> dict[str, float]:
+    throughput = await measure_throughput("child", CHILD, plan, folder, console)
+    barest = await measure_throughput("barest-child", BAREST, plan, folder, console)
     pickup = await measure_pickup(folder / "pickup", plan.pickups)
     console.print(f"pick-up: {pickup:.1f} ms")
     backlog = await measure_backlog(folder / "backlog", plan.backlog)
@@ -227,9 +255,10 @@ async def measure(plan: Plan, folder: Path, console: Console) -> dict[str, float
         f"{' + '.join(f'{one:g} s' for one in plan.work_seconds)} of work took {took:.1f} s: {speedup:.2f} times"
     )
     return {
-        "throughput_vs_floor": round(median(ratios), 3),
-        "messages_per_s": round(median(rates), 1),
-        "floor_per_s": round(median(floors), 1),
+        "throughput_vs_floor": round(throughput.ratio, 3),
+        "messages_per_s": round(throughput.per_second, 1),
+        "floor_per_s": round(throughput.floor, 1),
+        "throughput_vs_floor_barest": round(barest.ratio, 3),
         "pickup_ms": round(pickup, 2),
         "backlog_100k_extra_mb": round(backlog.extra_mb, 1),
         "backlog_messages_per_s": round(backlog.per_second, 1),
@@ -244,6 +273,8 @@ def main() -> int:
     parser.add_argument("--json-only", action="store_true", help="print nothing but the JSON line")
     options = parser.parse_args()
     console = Console(stderr=False, quiet=options.json_only, highlight=False)
+    # As the engine's own process does; the floor has it, too.
+    share_fairly()
     with tempfile.TemporaryDirectory(prefix="tinyagi-bench-") as folder:
         figures = asyncio.run(measure(QUICK if options.quick else FULL, Path(folder), console))
     sys.stdout.write(json.dumps(figures) + "\n")

@@ -99,3 +99,15 @@ async def test_a_change_after_the_only_waiter_was_cancelled_still_counts() -> No
         await gone
     changes.notify()
     assert await asyncio.wait_for(changes.beyond(0), timeout=10) == 1
+
+
+async def test_a_listener_is_called_until_it_is_taken_off() -> None:
+    changes, heard = Changes(), list[int]()
+    stop = changes.call(lambda: heard.append(changes.version))
+
+    changes.notify()
+    changes.notify()
+    stop()
+    changes.notify()
+
+    assert heard == [1, 2]

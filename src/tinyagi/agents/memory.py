@@ -82,20 +82,20 @@ def index_of(scanned: Scan) -> str:
 
 def scan(folder: Path) -> Scan:
     """List the Markdown files below the folder without reading them; links that lead out of it are left out."""
-    walk = _Walk(os.path.realpath(folder))
-    files = tuple(islice(walk.files(folder, ()), MAX_FILES + 1))
+    walk = _Walk(folder)
+    files = tuple(islice(walk.files(str(folder), ()), MAX_FILES + 1))
     return Scan(files[:MAX_FILES], walk.is_cut or len(files) > MAX_FILES)
 
 
 class _Walk:
     """One walk through a memory folder, with what is left of its budget."""
 
-    def __init__(self, root: str) -> None:
+    def __init__(self, root: Path) -> None:
         self._root = root
         self._budget = MAX_ENTRIES
         self.is_cut = False
 
-    def files(self, folder: Path, folders: tuple[str, ...]) -> Iterator[Found]:
+    def files(self, folder: str, folders: tuple[str, ...]) -> Iterator[Found]:
         deeper: list[str] = []
         for entry in self._entries(folder):
             # A link to a folder is not followed: it leads out, or in circles, or to what is listed anyway.
@@ -107,9 +107,9 @@ class _Walk:
             self.is_cut = self.is_cut or bool(deeper)
             return
         for name in deeper:
-            yield from self.files(folder / name, (*folders, name))
+            yield from self.files(os.path.join(folder, name), (*folders, name))  # noqa: PTH118 - on every run's path
 
-    def _entries(self, folder: Path) -> list[os.DirEntry[str]]:
+    def _entries(self, folder: str) -> list[os.DirEntry[str]]:
         try:
             with os.scandir(folder) as entries:
                 seen = list(islice(entries, self._budget))
@@ -129,7 +129,7 @@ class _Walk:
         return Found(folders, entry.path, status.st_ctime_ns, status.st_size, status.st_ino)
 
     def _is_inside(self, path: str) -> bool:
-        return Path(os.path.realpath(path)).is_relative_to(self._root)
+        return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(self._root))
 
 
 def _read(found: Found) -> Memory:

@@ -75,6 +75,11 @@ def prepare(
     return Workspace(path, synced)
 
 
+def is_complete(path: Path) -> bool:
+    """True when the folder was made ready once, by whichever version; a look, not a check."""
+    return os.path.lexists(f"{path}/.tinyagi/version")
+
+
 def set_reset_flag(path: Path) -> None:
     """Ask that the agent's next run starts a new session."""
     create_text(path / "reset_flag", "")
@@ -82,6 +87,9 @@ def set_reset_flag(path: Path) -> None:
 
 def take_reset_flag(path: Path) -> bool:
     """Remove the flag; True for the one caller that did it."""
+    # Every run asks, and hardly ever is there a flag: a look costs less than a refused removal.
+    if not os.path.lexists(f"{path}/reset_flag"):
+        return False
     flag = path / "reset_flag"
     with explained(flag):
         try:

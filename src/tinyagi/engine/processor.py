@@ -18,7 +18,7 @@ LONGEST_SLEEP: Final = timedelta(seconds=5)
 
 
 BUSY_SLEEP: Final = timedelta(milliseconds=50)
-SHORTEST_LOOK: Final = timedelta(milliseconds=8)
+SHORTEST_LOOK: Final = timedelta(milliseconds=15)
 """Between two looks at the queue while lanes are busy: they find their own next message, and every commit wakes us."""
 
 
@@ -37,21 +37,20 @@ class Processor:
         """True when a lane with work found no free slot."""
         self._stopping = False
         self._wake = asyncio.Event()
-        self._tasks: list[asyncio.Task[None]] = []
+        """Something has changed."""
+        self._freed = asyncio.Event()
+        """A lane has ended: its slot is free, and so is the lane itself."""
+        self._dispatcher: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        self._tasks = [
-            asyncio.create_task(self._dispatch(), name="dispatch"),
-            asyncio.create_task(self._listen(), name="listen"),
-        ]
+        self._dispatcher = asyncio.create_task(self._dispatch(), name="dispatch")
 
     async def stop(self, grace: timedelta) -> None:
         """Claim nothing more, let runs finish within the grace period, then end the rest and give them back."""
         self._stopping = True
-        for task in self._tasks:
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
+        if self._dispatcher is not None:
+            self._dispatcher.cancel()
+            await asyncio.wait([self._dispatcher])
         await self._finish_within(grace)
         while self._lanes:
             for run in list(self._bench.runs.values()):
@@ -70,15 +69,17 @@ class Processor:
         finally:
             halted.cancel()
 
-    async def _listen(self) -> None:
-        version = self._store.changes.version
-        while True:
-            version = await self._store.changes.beyond(version)
-            self._wake.set()
-
     async def _dispatch(self) -> None:
+        stop_listening = self._store.changes.call(self._wake.set)
+        try:
+            await self._look_for_ever()
+        finally:
+            stop_listening()
+
+    async def _look_for_ever(self) -> None:
         while True:
             self._wake.clear()
+            self._freed.clear()
             try:
                 await self._give_turns()
                 sleep = await self._sleep_time()
@@ -86,11 +87,8 @@ class Processor:
                 log.warning("the queue cannot be read, next look in a second: %s", error)
                 sleep = 1.0
             if self._lanes:
-                await asyncio.sleep(SHORTEST_LOOK.total_seconds())
-            try:
-                async with asyncio.timeout(sleep):
-                    await self._wake.wait()
-            except TimeoutError:
+                await _within(SHORTEST_LOOK.total_seconds(), self._freed)
+            if not await _within(sleep, self._wake):
                 # Time alone makes things claimable.
                 self._dry.clear()
 
@@ -117,6 +115,7 @@ class Processor:
     def _lane_ended(self, agent: AgentId, version: int, task: asyncio.Task[bool]) -> None:
         del self._lanes[agent]
         self._wake.set()
+        self._freed.set()
         if task.cancelled():
             return
         error = task.exception()
@@ -138,3 +137,13 @@ class Processor:
         due = await self._store.queue.next_due_at()
         longest = LONGEST_SLEEP.total_seconds()
         return longest if due is None else min(max(0.0, due / 1000 - time.time()) + 0.001, longest)
+
+
+async def _within(seconds: float, event: asyncio.Event) -> bool:
+    """Wait for the event; False when the time was over first."""
+    try:
+        async with asyncio.timeout(seconds):
+            await event.wait()
+    except TimeoutError:
+        return False
+    return True

@@ -9,7 +9,7 @@ from typing import Final
 from tinyagi.agents.errors import PromptFileError, WorkspaceError
 from tinyagi.agents.prompt import Profile, memberships
 from tinyagi.agents.prompt_book import PromptBook
-from tinyagi.agents.workspace import prepare, take_reset_flag
+from tinyagi.agents.workspace import is_complete, prepare, take_reset_flag
 from tinyagi.domain.events import SessionLost
 from tinyagi.domain.messages import Claim, Outcome
 from tinyagi.domain.retry import Failure, FailureKind
@@ -51,7 +51,7 @@ class Runner:
         self._environment = environment
         self._prompts = PromptBook()
         self._furnished: set[Path] = set()
-        """Workspaces that this process has found complete."""
+        """Workspaces that this process has made ready: their skills are of this version."""
 
     async def carry_out(self, claim: Claim, rules: Rules, progress: Progress) -> Outcome:
         """Return what the run leaves; raise RunFailed when there is no answer. To cancel it ends the provider."""
@@ -72,12 +72,12 @@ class Runner:
 
     async def _request(self, claim: Claim, setup: AgentSetup, rules: Rules) -> RunRequest:
         try:
-            if setup.workspace in self._furnished:
-                # A few looks at files that are there: they cost less than to ask another thread for them.
-                system_prompt, is_reset = self._furnish(setup, rules)
-            else:
-                system_prompt, is_reset = await asyncio.to_thread(self._furnish, setup, rules)
+            if setup.workspace not in self._furnished or not is_complete(setup.workspace):
+                await asyncio.to_thread(prepare, setup.workspace, rules.roster.agents[setup.id])
                 self._furnished.add(setup.workspace)
+            # A few looks at files that are there: they cost less than to ask another thread for them.
+            system_prompt = self._system_prompt(setup, rules)
+            is_reset = take_reset_flag(setup.workspace)
         except (WorkspaceError, PromptFileError) as error:
             raise RunFailed(Failure(FailureKind.UNAVAILABLE, str(error), needs_person=True)) from error
         if is_reset:
@@ -101,10 +101,7 @@ class Runner:
             pass_environment=setup.pass_environment,
         )
 
-    def _furnish(self, setup: AgentSetup, rules: Rules) -> tuple[str, bool]:
-        """Make the workspace ready; return the agent's system prompt and whether it is to start afresh."""
-        agent = rules.roster.agents[setup.id]
-        prepare(setup.workspace, agent)
+    def _system_prompt(self, setup: AgentSetup, rules: Rules) -> str:
         profile = Profile(
             agent=setup.id,
             name=setup.name,
@@ -112,10 +109,7 @@ class Runner:
             files=self._files,
             teams=memberships(setup.id, rules.roster),
         )
-        prompt = self._prompts.prompt_for(
-            profile, prompt_file=setup.prompt_file, system_prompt=setup.system_prompt or ""
-        )
-        return prompt, take_reset_flag(setup.workspace)
+        return self._prompts.prompt_for(profile, prompt_file=setup.prompt_file, system_prompt=setup.system_prompt or "")
 
     async def _outcome(
         self, claim: Claim, setup: AgentSetup, rules: Rules, request: RunRequest, result: RunResult

@@ -46,4 +46,6 @@ class Run:
 
     async def finished(self) -> None:
         """Wait until the work is over, well or not."""
-        await asyncio.wait([self.work])
+        over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.work.add_done_callback(lambda _: None if over.done() else over.set_result(None))
+        await over

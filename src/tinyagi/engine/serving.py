@@ -2,13 +2,28 @@
 
 import asyncio
 import signal
+import sys
 from collections.abc import Callable
+from datetime import timedelta
+from typing import Final
 
 from tinyagi.engine.engine import Engine
+
+SWITCH: Final = timedelta(microseconds=100)
+
+
+def share_fairly() -> None:
+    """Let threads of this process take turns sooner than Python does by itself.
+
+    The store's writer needs the interpreter back after every statement, and would wait for the event loop each time:
+    measured with short runs, an eighth of the throughput.
+    """
+    sys.setswitchinterval(SWITCH.total_seconds())
 
 
 async def serve(engine: Engine, started: Callable[[int], None], stopping: Callable[[], None]) -> None:
     """Start, wait for SIGTERM or SIGINT, stop. `started` is told how many messages were taken back."""
+    share_fairly()
     loop = asyncio.get_running_loop()
     asked = asyncio.Event()
 

@@ -53,7 +53,8 @@ async def run_child(
         async with Deadline(limits) as deadline:
             await child.talk(stdin, deadline.touch)
     finally:
-        await _uninterrupted(_end(child, limits.grace, environment.get(RUN_VARIABLE)))
+        if not _went_quietly(child):
+            await _uninterrupted(_end(child, limits.grace, environment.get(RUN_VARIABLE)))
     code = child.process.returncode
     if code < 0:
         reason = f"{program.name} was ended by {_name_of(-code)}, which TinyAGI did not send. {child.tail.text()}"
@@ -61,14 +62,25 @@ async def run_child(
     return Exit(code, child.tail.text(), child.lines.left_out)
 
 
+def _went_quietly(child: Child) -> bool:
+    """The common case, which needs no waiting: the child ended well and left nobody behind in its group."""
+    if not child.was_heard_out:
+        return False
+    group = _Group(child.process)
+    # Before the child is waited for: until then its number stays taken, so this reaches its own group only.
+    group.send(signal.SIGTERM)
+    if not group.is_gone() or child.process.returncode != 0:
+        return False
+    child.close()
+    return True
+
+
 async def _end(child: Child, grace: timedelta, run_id: str | None) -> None:
-    """End the child's group and what left it; at once when the child ended well and its group with it."""
+    """End the child's group and what left it."""
     group = _Group(child.process)
     try:
-        # Before the child is waited for: until then its number stays taken, so this reaches its own group only.
-        group.send(signal.SIGTERM)
-        if group.is_gone() and child.process.returncode == 0 and child.was_heard_out:
-            return
+        if child.process.returncode is None:
+            group.send(signal.SIGTERM)
         await asyncio.gather(group.end(grace), asyncio.to_thread(_end_leavers, run_id, child.process.pid, grace))
         # Something may have been started between the search and the signals.
         await asyncio.to_thread(_end_leavers, run_id, child.process.pid, timedelta())
