@@ -14,6 +14,7 @@ from tinyagi.engine.inbox import Inbox
 from tinyagi.engine.interrupts import Interrupts
 from tinyagi.engine.lane import Workbench
 from tinyagi.engine.live import Live
+from tinyagi.engine.outbox import Outbox
 from tinyagi.engine.rules import Rulebook
 from tinyagi.engine.runner import Runner
 from tinyagi.engine.serving import serve
@@ -121,4 +122,5 @@ def _assemble(
         halt=asyncio.Event(),
     )
     upkeep = Upkeep(store, rulebook, budgets, partial(end_orphans, home.home_id))
-    return Engine(bench, Inbox(store.queue, rulebook), upkeep, ChatFiles(store, home.chats), plugins)
+    inbox, outbox = Inbox(store.queue, rulebook), Outbox(store.responses, rulebook, home, plugins)
+    return Engine(bench, inbox, outbox, upkeep, ChatFiles(store, home.chats), plugins)

@@ -22,7 +22,7 @@ def workspace(tmp_path: Path) -> Path:
 
 
 def test_a_file_of_the_workspace_is_attached_and_its_tag_is_gone(workspace: Path, tmp_path: Path) -> None:
-    attached = attach("Here it is. [send_file: plan.txt]", workspace, [tmp_path / "files"])
+    attached = attach("Here it is. [send_file: plan.txt]", [workspace, tmp_path / "files"])
 
     assert (attached.text, attached.files, attached.refused) == ("Here it is.", (str(workspace / "plan.txt"),), ())
 
@@ -32,7 +32,7 @@ def test_a_file_of_the_files_folder_is_attached_by_its_full_path(workspace: Path
     shared.mkdir()
     (shared / "photo.png").write_bytes(b"png")
 
-    attached = attach(f"[send_file: {shared / 'photo.png'}]", workspace, [shared])
+    attached = attach(f"[send_file: {shared / 'photo.png'}]", [workspace, shared])
 
     assert attached.files == (str(shared / "photo.png"),)
 
@@ -45,7 +45,7 @@ def test_nothing_outside_is_attached_whatever_leads_there(workspace: Path, tmp_p
     (workspace / "link.txt").symlink_to(tmp_path / "secret.txt")
     (workspace / "folder").mkdir()
 
-    attached = attach(f"[send_file: {path.format(outside=tmp_path / 'secret.txt')}]", workspace, [tmp_path / "files"])
+    attached = attach(f"[send_file: {path.format(outside=tmp_path / 'secret.txt')}]", [workspace, tmp_path / "files"])
 
     assert attached.files == ()
     assert "not attached" in attached.refused[0]
@@ -54,12 +54,12 @@ def test_nothing_outside_is_attached_whatever_leads_there(workspace: Path, tmp_p
 def test_a_tag_in_code_is_text(workspace: Path) -> None:
     text = "Write `[send_file: plan.txt]` to attach it."
 
-    assert attach(text, workspace, []).text == text
+    assert attach(text, [workspace]).text == text
 
 
 @pytest.mark.parametrize("path", ["\x00", "a" * 5000, "plan.txt/deeper", "//", "missing.txt"])
 def test_hostile_paths_are_refused_quietly(workspace: Path, path: str) -> None:
-    assert attach(f"x [send_file: {path}] y", workspace, []).files == ()
+    assert attach(f"x [send_file: {path}] y", [workspace]).files == ()
 
 
 def test_a_preview_ends_between_words() -> None:

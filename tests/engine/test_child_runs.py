@@ -135,6 +135,7 @@ async def test_a_stop_ends_that_child_only_and_the_lane_goes_on(house: House, pr
 
         assert await house.engine.stop_run(running["coder"], by="Ada")  # type: ignore[index]
         assert not psutil.pid_exists(coder)
+        assert [dead.last_error for dead in await house.store.queue.dead()] == ["stopped by Ada"]
         await house.until_event("chain_step_done")
         assert psutil.pid_exists(writer)
 

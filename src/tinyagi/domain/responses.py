@@ -1,6 +1,7 @@
 """Answers on their way to people, lines in chat rooms, and the history of an agent: the rows and their statuses."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -55,6 +56,7 @@ class NewResponse:
     sender_id: str | None = None
     agent: AgentId | None = None
     files: tuple[str, ...] = ()
+    metadata: Mapping[str, str] = field(default_factory=dict)
 
 
 class ChatMessage(NamedTuple):

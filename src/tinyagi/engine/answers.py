@@ -1,29 +1,20 @@
 """From what an agent said to what its run leaves: hand-offs, room posts, and the text and files for the person."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tinyagi.domain.events import TeamChainStart
 from tinyagi.domain.ids import AgentId, TeamId
-from tinyagi.domain.messages import Claim, Handoff, Message, RoomPost
+from tinyagi.domain.messages import Handoff, Message, RoomPost
 from tinyagi.domain.routing import mentions, prompt_from_room, prompt_from_teammate, room_posts_of_answer
 from tinyagi.domain.tags import render_for_people
 from tinyagi.domain.teams import Roster, Team
 from tinyagi.engine.attachments import attach, preview, write_long_answer
+from tinyagi.engine.style import Style
 from tinyagi.plugins.host import Plugins
 from tinyagi.plugins.specs import HookContext
-
-
-@dataclass(frozen=True, slots=True)
-class Style:
-    """How answers reach people."""
-
-    suffix: bool = True
-    """Say at the end which agent answered."""
-    long_answer: int = 4_000
-    """Characters beyond which the full text is attached as a file and a preview is sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,22 +61,30 @@ def chain_start(team: Team) -> TeamChainStart:
     return TeamChainStart(team.id, team.agents, team.leader)
 
 
-async def delivery_of(
-    text: str, claim: Claim, *, workspace: Path, files_folder: Path, style: Style, plugins: Plugins
-) -> Delivery:
-    """Shape the answer for people: no raw tags, files apart, plugins last but for length and signature."""
-    primary = claim.primary
-    attached = attach(text, workspace, [files_folder])
-    shown = "\n".join([render_for_people(attached.text, primary.agent), *attached.refused]).strip()
-    transformed = await plugins.outgoing(shown, hook_context(primary))
-    shown, files = transformed.text, attached.files
-    if len(shown) > style.long_answer:
-        name = f"{claim.agent}_{claim.id}"
-        full = await asyncio.to_thread(write_long_answer, shown, files_folder, name)
-        shown, files = preview(shown), (*files, str(full))
-    if style.suffix:
-        shown = f"{shown}\n\n- [{primary.agent}]" if shown else f"- [{primary.agent}]"
-    return Delivery(shown, files, transformed.metadata)
+@dataclass(frozen=True, slots=True)
+class Shaping:
+    """What every text for people goes through."""
+
+    files: Path
+    """Where attachments may also lie, and where long answers are put."""
+    style: Style
+    plugins: Plugins
+
+    async def shape(self, text: str, *, folders: Sequence[Path], context: HookContext, name: str) -> Delivery:
+        """Make a text fit for people: no raw tags, files apart, plugins last but for length and signature.
+
+        Relative paths start in the first of the folders; `name` tells the file of a long text from others.
+        """
+        attached = attach(text, [*folders, self.files])
+        shown = "\n".join([render_for_people(attached.text, context.agent), *attached.refused]).strip()
+        transformed = await self.plugins.outgoing(shown, context)
+        shown, files = transformed.text, attached.files
+        if len(shown) > self.style.long_answer:
+            full = await asyncio.to_thread(write_long_answer, shown, self.files, name)
+            shown, files = preview(shown), (*files, str(full))
+        if self.style.suffix:
+            shown = f"{shown}\n\n- [{context.agent}]" if shown else f"- [{context.agent}]"
+        return Delivery(shown, files, transformed.metadata)
 
 
 def hook_context(message: Message) -> HookContext:

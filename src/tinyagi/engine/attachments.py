@@ -22,11 +22,10 @@ class Attached:
     refused: tuple[str, ...] = ()
 
 
-def attach(text: str, workspace: Path, folders: Sequence[Path]) -> Attached:
-    """Take the tags out of the text; relative paths start in the workspace, and real paths decide."""
+def attach(text: str, folders: Sequence[Path]) -> Attached:
+    """Take the tags out of the text; relative paths start in the first folder, and real paths decide."""
     if "[send_file:" not in text:
         return Attached(text)
-    allowed = [folder.resolve() for folder in (workspace, *folders)]
     files: list[str] = []
     refused: list[str] = []
     pieces: list[str] = []
@@ -36,7 +35,7 @@ def attach(text: str, workspace: Path, folders: Sequence[Path]) -> Attached:
         named = text[tag.start("path") : tag.end("path")].strip()
         pieces.append(text[at : tag.start()])
         at = tag.end()
-        found = _find(named, workspace, allowed)
+        found = find_file(named, folders)
         if isinstance(found, Path) and len(files) < MAX_FILES:
             files.append(str(found))
         else:
@@ -45,11 +44,14 @@ def attach(text: str, workspace: Path, folders: Sequence[Path]) -> Attached:
     return Attached("".join(pieces).strip(), tuple(dict.fromkeys(files)), tuple(refused))
 
 
-def _find(named: str, workspace: Path, allowed: Sequence[Path]) -> Path | str:
-    """The real path, or why it is not sent. Links are followed first: what counts is where they lead."""
+def find_file(named: str, folders: Sequence[Path]) -> Path | str:
+    """The real path of a file below one of the folders, or why it is not sent.
+
+    Links are followed first: what counts is where they lead.
+    """
     try:
-        path = (workspace / Path(named).expanduser()).resolve()
-        inside = any(path.is_relative_to(folder) for folder in allowed)
+        path = (folders[0] / Path(named).expanduser()).resolve()
+        inside = any(path.is_relative_to(folder.resolve()) for folder in folders)
         if inside and path.is_file():
             return path
     except (OSError, RuntimeError, ValueError):

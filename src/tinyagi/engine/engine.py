@@ -11,6 +11,7 @@ from tinyagi.domain.ids import AgentId
 from tinyagi.engine.chats import ChatFiles
 from tinyagi.engine.inbox import Inbox
 from tinyagi.engine.lane import Workbench
+from tinyagi.engine.outbox import Outbox
 from tinyagi.engine.processor import Processor
 from tinyagi.engine.runs import Run, Stopped
 from tinyagi.engine.tail import Tail
@@ -22,10 +23,16 @@ log = logging.getLogger(__name__)
 
 
 class Engine:
-    """One engine on one home. `inbox` takes messages in, `live` tells what runs say, the rest is in `store`."""
+    """One engine on one home.
 
-    def __init__(self, bench: Workbench, inbox: Inbox, upkeep: Upkeep, chats: ChatFiles, plugins: Plugins) -> None:
+    `inbox` takes messages in, `outbox` sends what answers nothing, `live` tells what runs say; the rest is in `store`.
+    """
+
+    def __init__(
+        self, bench: Workbench, inbox: Inbox, outbox: Outbox, upkeep: Upkeep, chats: ChatFiles, plugins: Plugins
+    ) -> None:
         self.inbox = inbox
+        self.outbox = outbox
         self.live = bench.live
         self.store = bench.store
         self._bench = bench
@@ -83,7 +90,7 @@ class Engine:
         if run is None:
             raise NotFound(f"Message {message} is not running.")
         ended = run.end(Stopped(by))
-        await run.finished()
+        await run.settled.wait()
         return ended
 
     async def reset(self, agent: AgentId, *, by: str) -> None:

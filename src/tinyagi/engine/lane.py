@@ -84,6 +84,7 @@ class Lane:
                     return await self._settle(run, rules)
             finally:
                 del bench.runs[claim.id]
+                run.settled.set()
 
     def _watched(self, run: Run, rules: Rules) -> AbstractAsyncContextManager[None]:
         agent, queue = rules.settings.agents.get(run.claim.agent), rules.settings.queue
@@ -148,10 +149,11 @@ class Lane:
             return None
 
     async def _fail(self, claim: Claim, failure: Failure, rules: Rules) -> None:
-        if failure.needs_person and claim.holds == 0:
-            failure = replace(failure, notice=held_notice(claim.agent, failure.reason))
-        log.warning("run of %s on lane %s failed: %s", claim.primary.message_id, claim.agent, failure.reason)
-        told = replace(failure, reason=clean(failure.reason))
+        reason = clean(failure.reason)
+        # Once is enough: the lane is tried again and again until somebody has mended it.
+        notice = held_notice(claim.agent, reason) if failure.needs_person and claim.holds == 0 else None
+        log.warning("run of %s on lane %s failed: %s", claim.primary.message_id, claim.agent, reason)
+        told = replace(failure, reason=reason, notice=notice)
         await self._insist(claim, lambda: self._queue.fail(claim, told, policy=rules.policy))
 
     async def _insist(self, claim: Claim, write: Callable[[], Awaitable[None]]) -> None:

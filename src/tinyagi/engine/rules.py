@@ -10,6 +10,7 @@ from tinyagi.domain.ids import AgentId, TeamId
 from tinyagi.domain.retry import RetryPolicy
 from tinyagi.domain.spending import Budget
 from tinyagi.domain.teams import Roster
+from tinyagi.engine.style import Style
 from tinyagi.settings.derived import brakes, budgets, retention, retry_policy, roster
 from tinyagi.settings.home import Home
 from tinyagi.settings.live import LiveSettings
@@ -31,6 +32,7 @@ class Rules:
     retention: Retention
     lease: timedelta
     passive_rooms: frozenset[TeamId]
+    style: Style
     _setups: dict[AgentId, AgentSetup] = field(default_factory=dict, repr=False, compare=False)
 
     def setup_of(self, agent: AgentId) -> AgentSetup:
@@ -71,4 +73,5 @@ def _rules_of(settings: Settings, home: Home) -> Rules:
         retention=retention(settings),
         lease=timedelta(seconds=settings.queue.lease_seconds),
         passive_rooms=frozenset(TeamId(id_) for id_, team in settings.teams.items() if team.chatroom == "passive"),
+        style=Style(settings.responses.suffix, settings.responses.long_answer_characters),
     )

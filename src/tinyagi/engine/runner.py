@@ -14,7 +14,7 @@ from tinyagi.domain.events import SessionLost
 from tinyagi.domain.messages import Claim, Outcome
 from tinyagi.domain.retry import Failure, FailureKind
 from tinyagi.domain.sessions import Session, SessionScope
-from tinyagi.engine.answers import Style, chain_of, delivery_of, handoffs_of, hook_context, posts_of
+from tinyagi.engine.answers import Shaping, chain_of, handoffs_of, hook_context, posts_of
 from tinyagi.engine.budgets import Budgets
 from tinyagi.engine.prompts import prompt_of
 from tinyagi.engine.rules import Rules
@@ -116,13 +116,8 @@ class Runner:
     ) -> Outcome:
         primary, everybody = claim.primary, rules.roster
         handoffs = handoffs_of(result.text, primary, everybody)
-        delivery = await delivery_of(
-            result.text,
-            claim,
-            workspace=setup.workspace,
-            files_folder=self._files,
-            style=Style(rules.settings.responses.suffix, rules.settings.responses.long_answer_characters),
-            plugins=self._plugins,
+        delivery = await Shaping(self._files, rules.style, self._plugins).shape(
+            result.text, folders=[setup.workspace], context=hook_context(primary), name=f"{claim.agent}_{claim.id}"
         )
         lost = result.lost_session and request.session_id is not None
         return Outcome(

@@ -35,6 +35,8 @@ class Run:
         self.claim = claim
         self.work = work
         self.ending: Ending | None = None
+        self.settled = asyncio.Event()
+        """What became of it is written."""
 
     def end(self, ending: Ending) -> bool:
         """Ask for the end; False when it is over or being ended already. `finished` tells when no child is left."""

@@ -78,7 +78,7 @@ def _proactive(tx: Transaction, new: NewResponse) -> Response:
         original_message="",
         agent=new.agent,
         files=encode_json(new.files) if new.files else None,
-        metadata=None,
+        metadata=encode_json(new.metadata) if new.metadata else None,
         status=ResponseStatus.PENDING,
         conversation_id=None,
         seq=0,
