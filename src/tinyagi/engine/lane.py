@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import TypedDict, assert_never
+from typing import Final, TypedDict, assert_never
 
 from tinyagi.domain.batching import Batching
 from tinyagi.domain.errors import StoreError
@@ -15,7 +15,7 @@ from tinyagi.domain.ids import AgentId, ClaimId, TeamId
 from tinyagi.domain.messages import Claim, Outcome
 from tinyagi.domain.responses import held_notice
 from tinyagi.domain.retry import Failure, FailureKind
-from tinyagi.domain.texts import clean
+from tinyagi.domain.texts import clean, one_line
 from tinyagi.engine.budgets import Budgets, RunWithheld
 from tinyagi.engine.interrupts import Interrupts
 from tinyagi.engine.keeping import kept
@@ -29,6 +29,9 @@ from tinyagi.settings.model import WhileRunning
 from tinyagi.store.base import Store
 
 log = logging.getLogger(__name__)
+
+LOGGED: Final = 500
+"""Characters of a reason in the log; the message keeps all of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +77,7 @@ class Lane:
     async def _carry(self, claim: Claim, rules: Rules) -> Claim | None:
         """Bring one claim to its end and return the lane's next one, if it was taken with it."""
         bench = self._bench
+        log.info("%s begins", _named(claim))
         with bench.live.speaking(claim) as speaker:
             work = asyncio.create_task(bench.runner.carry_out(claim, rules, speaker.say), name=f"run {claim.id}")
             run = bench.runs[claim.id] = Run(claim, work)
@@ -124,7 +128,7 @@ class Lane:
             failure = Failure(FailureKind.UNAVAILABLE, f"the store could not be read: {error}")
         except (Exception, asyncio.CancelledError) as error:
             # A fault of ours or of a plugin must not cost the lane: the message fails, the log has the rest.
-            log.exception("the run of claim %s on lane %s broke", claim.id, claim.agent)
+            log.exception("%s broke", _named(claim))
             failure = Failure(FailureKind.MESSAGE, f"the run broke: {type(error).__name__}: {error}")
         else:
             return await self._complete(run, outcome, rules)
@@ -142,22 +146,24 @@ class Lane:
             return None
 
         try:
-            return await persist(write, _what(claim), self._bench.halt)
+            following = await persist(write, f"The end of {_named(claim)}", self._bench.halt)
         except Exception as error:
-            log.exception("the answer of claim %s on lane %s cannot be stored", claim.id, claim.agent)
+            log.exception("the answer of %s cannot be stored", _named(claim))
             await self._fail(claim, Failure(FailureKind.MESSAGE, f"its answer cannot be stored: {error}"), rules)
             return None
+        log.info("%s is answered", _named(claim))
+        return following
 
     async def _fail(self, claim: Claim, failure: Failure, rules: Rules) -> None:
         reason = clean(failure.reason)
         # Once is enough: the lane is tried again and again until somebody has mended it.
         notice = held_notice(claim.agent, reason) if failure.needs_person and claim.holds == 0 else None
-        log.warning("run of %s on lane %s failed: %s", claim.primary.message_id, claim.agent, reason)
+        log.warning("%s failed: %s", _named(claim), one_line(reason, LOGGED))
         told = replace(failure, reason=reason, notice=notice)
         await self._insist(claim, lambda: self._queue.fail(claim, told, policy=rules.policy))
 
     async def _insist(self, claim: Claim, write: Callable[[], Awaitable[None]]) -> None:
-        await insist(write, _what(claim), self._bench.halt)
+        await insist(write, f"The end of {_named(claim)}", self._bench.halt)
 
     async def _terms(self) -> _Terms:
         rules = self._bench.rulebook.current
@@ -168,5 +174,6 @@ class Lane:
         }
 
 
-def _what(claim: Claim) -> str:
-    return f"The end of {claim.primary.message_id} on lane {claim.agent}"
+def _named(claim: Claim) -> str:
+    """A run as the log names it; clients choose ids, and a log has one line for each entry."""
+    return f"run {one_line(claim.primary.message_id)} of @{claim.agent}, attempt {claim.attempt},"
