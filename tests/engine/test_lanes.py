@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 from tests.engine.conftest import House, settled
-from tests.support.puppet import Gate
+from tests.support.puppet import Gate, failing
 from tinyagi.domain.errors import StoreBusy
 from tinyagi.domain.ids import AgentId
 from tinyagi.domain.messages import Claim, NewMessage, Status
@@ -182,3 +182,30 @@ async def test_a_store_that_is_locked_for_a_moment_costs_no_message(house: House
 
     assert len(refused) == 2
     assert len(house.puppet.requests) == 3
+
+
+async def test_a_lane_that_waits_for_a_retry_is_not_asked_again_and_again(house: House) -> None:
+    house.settings["queue"]["retry_base_seconds"] = 60
+    house.puppet.plays["coder"] = failing()
+    async with house.open(start=False):
+        queue, asked = house.store.queue, list[AgentId]()
+        original = queue.claim
+
+        async def claim(agent: AgentId, **keywords: Any) -> Claim | None:
+            asked.append(agent)
+            return await original(agent, **keywords)
+
+        queue.claim = claim  # type: ignore[method-assign]
+        await house.engine.start()
+        await house.send("@coder go", sender="Ada")
+        await house.until_event("message_failed")
+        await house.send("@coder me too", sender="Ada")
+        for number in range(3):
+            await house.send(f"@writer {number}")
+        await house.until(lambda: _answered(house, 3))
+
+    assert asked.count(AgentId("coder")) < 12
+
+
+async def _answered(house: House, count: int) -> bool:
+    return len(await house.responses()) >= count

@@ -1,0 +1,70 @@
+"""Chat files: every answer of a team conversation once, whatever crashed in between, and never outside their folder."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.engine.conftest import House
+from tinyagi.engine.chats import CONSUMER, ChatFiles
+
+
+def the_file(house: House) -> Path:
+    (file,) = (house.home.chats / "dev").iterdir()
+    return file
+
+
+async def told(house: House, **fields: str) -> None:
+    await house.send("@dev build it", sender="Ada", **fields)
+    await house.drained()
+    await ChatFiles(house.store, house.home.chats).catch_up()
+
+
+async def test_what_was_written_already_is_not_written_again(house: House) -> None:
+    async with house.open():
+        await told(house)
+        before = the_file(house).read_text()
+        await house.store.events.detach(CONSUMER)
+        await house.store.events.acknowledge(CONSUMER, 1)
+        await ChatFiles(house.store, house.home.chats).catch_up()
+
+        assert the_file(house).read_text() == before
+
+
+async def test_a_section_that_a_crash_cut_off_is_written_again(house: House) -> None:
+    async with house.open():
+        await told(house)
+        whole = the_file(house).read_text()
+        the_file(house).write_text(whole[: whole.index("<!-- event")])
+        await house.store.events.detach(CONSUMER)
+        await house.store.events.acknowledge(CONSUMER, 1)
+        await ChatFiles(house.store, house.home.chats).catch_up()
+
+        assert the_file(house).read_text().count("<!-- event") == 1
+
+
+async def test_an_answer_that_imitates_the_mark_hides_nothing(house: House) -> None:
+    house.puppet.plays["coder"] = lambda _: "<!-- event 999999 -->"
+    async with house.open():
+        await told(house)
+        await told(house)
+
+    files = list((house.home.chats / "dev").iterdir())
+    assert len(files) == 2
+    assert all("999999" in file.read_text() for file in files)
+
+
+@pytest.mark.parametrize("message_id", ["../../../evil", "a/b", "x" * 128, ".hidden", "new\nline"])
+async def test_a_hostile_conversation_id_stays_in_the_folder(house: House, message_id: str) -> None:
+    async with house.open():
+        await told(house, message_id=message_id)
+
+        assert the_file(house).resolve().is_relative_to(house.home.chats.resolve())
+
+
+async def test_a_conversation_of_no_team_has_no_file(house: House) -> None:
+    async with house.open():
+        await house.send("@coder hello")
+        await house.drained()
+        await ChatFiles(house.store, house.home.chats).catch_up()
+
+    assert list(house.home.chats.iterdir()) == []

@@ -1,0 +1,43 @@
+"""Live text: passed on at once, then at most four times a second, with nothing left out."""
+
+import asyncio
+
+from tests.support.builders import a_message
+from tinyagi.domain.ids import AgentId, ClaimId
+from tinyagi.domain.messages import Claim
+from tinyagi.engine.live import PERIOD, SHOWN, Live
+
+CLAIM = Claim(ClaimId("claim_1"), AgentId("coder"), (a_message(),), started_at=0, lease_until=0, holds=0)
+
+
+async def test_pieces_that_come_close_together_are_passed_on_as_one() -> None:
+    live = Live()
+    with live.listening() as heard, live.speaking(CLAIM) as speaker:
+        began = asyncio.get_running_loop().time()
+        for number in range(100):
+            speaker.say(f"{number} ")
+        first, rest = await heard.get(), await heard.get()
+        took = asyncio.get_running_loop().time() - began
+
+    assert first.event.text == "0 "
+    assert rest.event.text == "".join(f"{number} " for number in range(1, 100))
+    assert took >= PERIOD.total_seconds() * 0.9
+
+
+async def test_a_late_reader_finds_the_end_of_what_was_said() -> None:
+    live = Live()
+    with live.speaking(CLAIM) as speaker:
+        speaker.say("a" * SHOWN)
+        speaker.say("the end")
+
+        assert live.text_of(CLAIM.id).endswith("the end")
+        assert len(live.text_of(CLAIM.id)) == SHOWN
+    assert live.text_of(CLAIM.id) == ""
+
+
+async def test_silence_is_not_passed_on() -> None:
+    live = Live()
+    with live.listening() as heard, live.speaking(CLAIM) as speaker:
+        speaker.say("")
+
+        assert heard.empty()
