@@ -165,10 +165,26 @@ async def test_a_message_is_interrupted_a_few_times_at_most(house: House) -> Non
             await house.send(f"@coder part {number}", channel="web", sender="Ada")
             await gate.reached.wait()
         await house.send("@coder part 3", channel="web", sender="Ada")
+        await _passed(house)
         gates[-1].open.set()
         await house.drained()
 
     assert house.puppet.cancelled == ["coder", "coder"]
+
+
+async def test_an_interrupt_waits_until_the_person_has_paused(house: House) -> None:
+    house.settings["agents"]["coder"]["while_running"] = "interrupt"
+    house.settings["queue"]["interrupt_debounce_seconds"] = 60
+    gate = house.puppet.plays["coder"] = Gate()
+    async with house.open():
+        await house.send("@coder book a table", channel="web", sender="Ada")
+        await gate.reached.wait()
+        await house.send("@coder for two", channel="web", sender="Ada")
+        await _passed(house)
+        gate.open.set()
+        await house.drained()
+
+    assert house.puppet.cancelled == []
 
 
 async def test_while_running_queue_leaves_the_run_alone(house: House) -> None:

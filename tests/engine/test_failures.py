@@ -1,6 +1,7 @@
 """Failed runs: another attempt, a hold of the lane, or the end, and what people are told."""
 
 import asyncio
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -10,6 +11,7 @@ from tinyagi.domain.errors import StoreBusy, StoreFull
 from tinyagi.domain.ids import AgentId
 from tinyagi.domain.messages import NewMessage, Status
 from tinyagi.domain.retry import FailureKind
+from tinyagi.domain.spending import Spent
 from tinyagi.providers.base import RunRequest
 
 
@@ -141,6 +143,28 @@ async def test_a_plugin_or_prompt_that_breaks_names_itself_in_the_error(house: H
         held = await house.until_event("lane_held")
 
     assert "missing.md" in held.payload["reason"]
+
+
+async def test_a_store_that_cannot_be_read_costs_no_attempt(house: House) -> None:
+    house.settings["limits"]["daily_cost"] = 100
+    async with house.open(start=False):
+        spending, original, refused = house.store.spending, house.store.spending.of_day, list[str]()
+
+        async def of_day(day: str) -> Mapping[str, Spent]:
+            if not refused:
+                refused.append(day)
+                raise StoreBusy("locked")
+            return await original(day)
+
+        spending.of_day = of_day  # type: ignore[method-assign]
+        await house.engine.start()
+        await house.send("@coder go")
+        held = await house.until_event("lane_held")
+        await house.drained()
+        (message,) = await house.messages()
+
+    assert "locked" in held.payload["reason"]
+    assert (message.status, message.retry_count) == (Status.COMPLETED, 0)
 
 
 async def test_an_error_that_nobody_foresaw_blocks_no_lane_for_ever(house: House) -> None:

@@ -55,9 +55,10 @@ async def test_no_more_runs_at_once_than_the_cap_allows(house: House) -> None:
     house.settings["queue"]["max_runs"] = 2
     gates = {agent: Gate() for agent in ("coder", "writer", "tester")}
     house.puppet.plays.update(gates)
-    async with house.open():
+    async with house.open(start=False):
         for agent in gates:
             await house.send(f"@{agent} go")
+        await house.engine.start()
         await settled(lambda: len(house.puppet.running) == 2)
         first = list(house.puppet.running)
         gates[first[0]].open.set()
