@@ -3,6 +3,8 @@
 import json
 from datetime import datetime, timedelta
 
+import pytest
+
 from tests.engine.conftest import House
 from tests.support.puppet import in_turn
 from tinyagi.domain.ids import AgentId
@@ -113,6 +115,21 @@ async def test_a_team_over_budget_holds_back_its_own_messages_only(house: House)
     assert statuses == [Status.COMPLETED, Status.PENDING, Status.PENDING, Status.COMPLETED]
     assert lane.hold_until == 0
     assert house.puppet.prompts_of("coder") == ["first", "not for the team"]
+
+
+async def test_a_model_without_a_price_is_said_once_when_a_budget_needs_it(
+    house: House, caplog: pytest.LogCaptureFixture
+) -> None:
+    house.settings["limits"]["daily_cost"] = 10
+    house.puppet.plays["coder"] = lambda _: RunResult("ok", Usage(5, 5, provider="p", model="m-9"))
+    async with house.open():
+        for _ in range(2):
+            await house.send("@coder go")
+        await house.drained()
+
+    assert [record.message for record in caplog.records if "m-9" in record.message] == [
+        "no price is known for m-9: it counts as free. Set limits.prices in the settings."
+    ]
 
 
 async def test_without_budgets_nothing_is_held(house: House) -> None:

@@ -1,5 +1,6 @@
 """Daily budgets: whether a run may start, and until when it waits otherwise."""
 
+import logging
 from collections.abc import Callable, Mapping
 from datetime import datetime, time, timedelta
 from typing import Final
@@ -10,6 +11,8 @@ from tinyagi.domain.ids import AgentId, TeamId
 from tinyagi.domain.messages import Claim, Usage
 from tinyagi.domain.spending import Budget, Charge, Price, charge, excess, scope_of_team, scopes_of
 from tinyagi.store.base import Spending, Withheld
+
+log = logging.getLogger(__name__)
 
 HELD: Final = "the daily budget"
 """How the reason of every hold by a budget begins."""
@@ -34,10 +37,28 @@ class Budgets:
         self._spending = spending
         self._now = now
         self._told: set[tuple[str, TeamId]] = set()
+        self._unpriced: set[str] = set()
 
-    def charge(self, usage: Usage | None, price: Price, agent: AgentId, team: TeamId | None) -> Charge | None:
+    def charge(
+        self,
+        usage: Usage | None,
+        price: Price,
+        claim: Claim,
+        budgets: Mapping[str, Budget],
+    ) -> Charge | None:
         """What a run adds to today's spend."""
-        return charge(usage, price, self._today(), scopes_of(agent, team))
+        if usage is None:
+            return None
+        made = charge(usage, price, self._today(), scopes_of(claim.agent, claim.primary.team))
+        if made is not None and usage.cost is None and price == Price():
+            self._miss_price(usage.model or "", budgets)
+        return made
+
+    def _miss_price(self, model: str, budgets: Mapping[str, Budget]) -> None:
+        """Say once that a budget cannot see what a model costs."""
+        if model not in self._unpriced and any(budget.cost is not None for budget in budgets.values()):
+            self._unpriced.add(model)
+            log.warning("no price is known for %s: it counts as free. Set limits.prices in the settings.", model)
 
     async def check(self, claim: Claim, budgets: Mapping[str, Budget]) -> None:
         """Raise RunWithheld when a budget that this run counts for is used up."""

@@ -11,9 +11,10 @@ from tinyagi.agents.prompt import Profile, memberships
 from tinyagi.agents.prompt_book import PromptBook
 from tinyagi.agents.workspace import is_complete, prepare, take_reset_flag
 from tinyagi.domain.events import SessionLost
-from tinyagi.domain.messages import Claim, Outcome
+from tinyagi.domain.messages import Claim, Outcome, Usage
 from tinyagi.domain.retry import Failure, FailureKind
 from tinyagi.domain.sessions import Session, SessionScope
+from tinyagi.domain.spending import Charge
 from tinyagi.engine.answers import Shaping, chain_of, handoffs_of, hook_context, posts_of
 from tinyagi.engine.budgets import Budgets
 from tinyagi.engine.prompts import prompt_of
@@ -130,19 +131,18 @@ class Runner:
             usage=result.usage,
             facts=(SessionLost(setup.provider, request.session_id or ""),) if lost else (),
             session=_session(setup, primary.thread, result),
-            charge=self._budgets.charge(
-                result.usage, price_of(rules.settings, result.usage.model or setup.model), primary.agent, primary.team
-            ),
+            charge=self._charge(result.usage, setup.model, claim, rules),
             brakes=rules.brakes,
             chain=chain_of(handoffs, primary, everybody),
         )
 
     def _charged(self, failure: Failure, claim: Claim, rules: Rules) -> Failure:
-        usage = failure.usage
-        if usage is None:
-            return failure
-        price = price_of(rules.settings, usage.model or "")
-        return replace(failure, charge=self._budgets.charge(usage, price, claim.agent, claim.primary.team))
+        return replace(failure, charge=self._charge(failure.usage, "", claim, rules))
+
+    def _charge(self, usage: Usage | None, model: str, claim: Claim, rules: Rules) -> Charge | None:
+        """What the run costs; `model` is the one that was asked for, should the provider not say which it used."""
+        named = model if usage is None or usage.model is None else usage.model
+        return self._budgets.charge(usage, price_of(rules.settings, named), claim, rules.budgets)
 
 
 def _session_thread(setup: AgentSetup, thread: str) -> str:
