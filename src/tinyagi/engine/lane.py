@@ -77,7 +77,8 @@ class Lane:
     async def _carry(self, claim: Claim, rules: Rules) -> Claim | None:
         """Bring one claim to its end and return the lane's next one, if it was taken with it."""
         bench = self._bench
-        log.info("%s begins", _named(claim))
+        if log.isEnabledFor(logging.INFO):
+            log.info("%s begins", _named(claim))
         with bench.live.speaking(claim) as speaker:
             work = asyncio.create_task(bench.runner.carry_out(claim, rules, speaker.say), name=f"run {claim.id}")
             run = bench.runs[claim.id] = Run(claim, work)
@@ -146,12 +147,13 @@ class Lane:
             return None
 
         try:
-            following = await persist(write, f"The end of {_named(claim)}", self._bench.halt)
+            following = await persist(write, lambda: f"The end of {_named(claim)}", self._bench.halt)
         except Exception as error:
             log.exception("the answer of %s cannot be stored", _named(claim))
             await self._fail(claim, Failure(FailureKind.MESSAGE, f"its answer cannot be stored: {error}"), rules)
             return None
-        log.info("%s is answered", _named(claim))
+        if log.isEnabledFor(logging.INFO):
+            log.info("%s is answered", _named(claim))
         return following
 
     async def _fail(self, claim: Claim, failure: Failure, rules: Rules) -> None:
@@ -163,7 +165,7 @@ class Lane:
         await self._insist(claim, lambda: self._queue.fail(claim, told, policy=rules.policy))
 
     async def _insist(self, claim: Claim, write: Callable[[], Awaitable[None]]) -> None:
-        await insist(write, f"The end of {_named(claim)}", self._bench.halt)
+        await insist(write, lambda: f"The end of {_named(claim)}", self._bench.halt)
 
     async def _terms(self) -> _Terms:
         rules = self._bench.rulebook.current

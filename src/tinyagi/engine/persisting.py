@@ -19,14 +19,14 @@ _FIRST_PAUSE: Final = 0.25
 _LONGEST_PAUSE: Final = 30.0
 
 
-async def insist(write: Callable[[], Awaitable[T]], what: str, halt: asyncio.Event) -> T | None:
+async def insist(write: Callable[[], Awaitable[T]], what: Callable[[], str], halt: asyncio.Event) -> T | None:
     """Like `persist`, whatever the error: for a write that has no alternative. The lane waits, and the log says why."""
     return await persist(write, what, halt, passing=(Exception,))
 
 
 async def persist(
     write: Callable[[], Awaitable[T]],
-    what: str,
+    what: Callable[[], str],
     halt: asyncio.Event,
     passing: tuple[type[Exception], ...] = PASSING,
 ) -> T | None:
@@ -37,12 +37,12 @@ async def persist(
             return await write()
         except ClaimLost as error:
             # After an unknown outcome this is good news: the first try was written after all.
-            log.warning("%s was not written: %s", what, error)
+            log.warning("%s was not written: %s", what(), error)
             return None
         except passing as error:
             unforeseen = None if isinstance(error, PASSING) else error
             log.error(  # noqa: TRY400 - what a store recovers from needs no stack
-                "%s cannot be written yet, next try in %g s: %s", what, pause, error, exc_info=unforeseen
+                "%s cannot be written yet, next try in %g s: %s", what(), pause, error, exc_info=unforeseen
             )
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(halt.wait(), pause)
