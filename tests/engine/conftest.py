@@ -23,6 +23,7 @@ from tinyagi.store.base import Store
 from tinyagi.wiring import open_engine
 
 AGENTS = ("coder", "writer", "tester")
+ADAPTERS = ("anthropic", "openai", "opencode", "api", "scripted")
 FAST = {
     "retry_base_seconds": 0.02,
     "retry_factor": 1,
@@ -68,7 +69,7 @@ class House:
     async def open(self, *, start: bool = True, grace: timedelta = timedelta(seconds=5)) -> AsyncIterator["House"]:
         """An engine on the settings as they are now; it is started unless the test wants to do that itself."""
         self.write_settings()
-        async with open_engine(self.home, adapters=dict.fromkeys(("scripted", "api"), self.puppet)) as engine:
+        async with open_engine(self.home, adapters=dict.fromkeys(ADAPTERS, self.puppet)) as engine:
             self._engine = engine
             if start:
                 await engine.start()
