@@ -24,10 +24,10 @@ from tinyagi.wiring import open_inbox
 KILLS = 20
 PEOPLE = ("ada", "grace", "linus", "guido")
 AGENTS = ("coder", "writer", "tester")
-MESSAGES = 70
+MESSAGES = 88
 
 # Streams a text first, works a little, leaves a child behind that has a session of its own, and then answers. Coder
-# hands every second task on: with those the queue carries a hundred messages.
+# hands every second task on: with those the queue carries more than a hundred messages.
 CLAUDE = """\
 #!/bin/bash
 prompt=$(cat)
