@@ -145,12 +145,7 @@ async def test_somebody_elses_message_interrupts_nobody(house: House) -> None:
     house.settings["queue"]["interrupt_debounce_seconds"] = 0.01
     gate = house.puppet.plays["coder"] = Gate()
     async with house.open():
-        await house.send("@coder book a table", channel="web", sender="Ada")
-        await gate.reached.wait()
-        await house.send("@coder what about me", channel="web", sender="Grace")
-        await _passed(house)
-        gate.open.set()
-        await house.drained()
+        await _add_while_it_runs(house, gate, "what about me", sender="Grace")
 
     assert house.puppet.cancelled == []
 
@@ -177,12 +172,7 @@ async def test_an_interrupt_waits_until_the_person_has_paused(house: House) -> N
     house.settings["queue"]["interrupt_debounce_seconds"] = 60
     gate = house.puppet.plays["coder"] = Gate()
     async with house.open():
-        await house.send("@coder book a table", channel="web", sender="Ada")
-        await gate.reached.wait()
-        await house.send("@coder for two", channel="web", sender="Ada")
-        await _passed(house)
-        gate.open.set()
-        await house.drained()
+        await _add_while_it_runs(house, gate, "for two", sender="Ada")
 
     assert house.puppet.cancelled == []
 
@@ -191,14 +181,19 @@ async def test_while_running_queue_leaves_the_run_alone(house: House) -> None:
     gate = house.puppet.plays["coder"] = Gate()
     house.settings["queue"]["interrupt_debounce_seconds"] = 0
     async with house.open():
-        await house.send("@coder book a table", channel="web", sender="Ada")
-        await gate.reached.wait()
-        await house.send("@coder for two", channel="web", sender="Ada")
-        await _passed(house)
-        gate.open.set()
-        await house.drained()
+        await _add_while_it_runs(house, gate, "for two", sender="Ada")
 
     assert house.puppet.cancelled == []
+
+
+async def _add_while_it_runs(house: House, gate: Gate, text: str, *, sender: str) -> None:
+    """Ada's message runs, somebody adds another, and only when nothing has come of it may the run end."""
+    await house.send("@coder book a table", channel="web", sender="Ada")
+    await gate.reached.wait()
+    await house.send(f"@coder {text}", channel="web", sender=sender)
+    await _passed(house)
+    gate.open.set()
+    await house.drained()
 
 
 async def _passed(house: House) -> None:

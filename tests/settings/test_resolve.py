@@ -20,7 +20,7 @@ CUSTOM: dict[str, object] = {"base_url": "https://glm.example/v1", "api_key": "g
 
 
 def setup(agent: Mapping[str, object] | None = None, **sections: object) -> AgentSetup:
-    raw = {"workspace": {"path": "/work"}, "agents": {"coder": agent or {}}, **sections}
+    raw = {"workspace": {"path": "/srv/agents"}, "agents": {"coder": agent or {}}, **sections}
     return resolve(parse(raw), AgentId("coder"), HOME)
 
 
@@ -32,7 +32,7 @@ def test_an_agent_without_settings_of_its_own_has_those_of_all() -> None:
         adapter="anthropic",
         model="sonnet",
         endpoint=Endpoint(),
-        workspace=Path("/work/coder"),
+        workspace=Path("/srv/agents/coder"),
         limits=Limits(),
         permissions=Permissions.BYPASS,
         batching=Batching.THREAD,
@@ -174,13 +174,13 @@ def test_silence_is_limited_for_endpoints_only_unless_set(
 @pytest.mark.parametrize(
     ("workspace", "directory", "expected"),
     [
-        ("/work", None, "/work/coder"),
-        ("/work", "", "/work/coder"),
-        ("/work", "mine", "/work/mine"),
-        ("/work", "/mine", "/mine"),
-        ("/work", "~/mine", f"{Path.home()}/mine"),
-        ("~/work", None, f"{Path.home()}/work/coder"),
-        ("work", None, "/h/work/coder"),
+        ("/srv/agents", None, "/srv/agents/coder"),
+        ("/srv/agents", "", "/srv/agents/coder"),
+        ("/srv/agents", "mine", "/srv/agents/mine"),
+        ("/srv/agents", "/mine", "/mine"),
+        ("/srv/agents", "~/mine", f"{Path.home()}/mine"),
+        ("~/agents", None, f"{Path.home()}/agents/coder"),
+        ("agents", None, "/h/agents/coder"),
     ],
 )
 def test_the_workspace_is_absolute(workspace: str, directory: str | None, expected: str) -> None:

@@ -167,6 +167,7 @@ def described(error: BaseException) -> str:
     try:
         text = " ".join(str(error).split())[:500].rstrip(".")
     except Exception:
+        # A plugin may raise a class of its own whose text cannot be made; its name still says something.
         text = ""
     if isinstance(error, TinyAGIError):
         return text
