@@ -69,15 +69,15 @@ class Budgets:
         if over is None:
             return
         midnight = self._midnight_ms()
-        of_team = team is not None and over.scope == scope_of_team(team)
-        if of_team and team is not None:
+        over_team = team if team is not None and over.scope == scope_of_team(team) else None
+        if over_team is not None:
             # From now on the team's messages are passed over; other work of the lane goes on.
-            self._told.add((self._today(), team))
+            self._told.add((self._today(), over_team))
         notice = (
             f"@{claim.agent} cannot start on this now: {over.reason}. It goes on at midnight or with a higher limit."
         )
         fact = BudgetReached(over.scope, over.reason, midnight)
-        raise RunWithheld(over.reason, Withheld(fact, notice, None if of_team else midnight))
+        raise RunWithheld(over.reason, Withheld(fact, notice, midnight if over_team is None else None))
 
     async def held_teams(self, budgets: Mapping[str, Budget]) -> frozenset[TeamId]:
         """Teams whose budget is used up and whose members were told so."""

@@ -43,16 +43,16 @@ class ChatFiles:
 
     async def catch_up(self) -> None:
         """Write everything that has happened since the last time."""
-        log_, head = self._store.events, (await self._store.events.bounds()).head
-        cursor = await log_.cursor(CONSUMER)
+        events, head = self._store.events, (await self._store.events.bounds()).head
+        cursor = await events.cursor(CONSUMER)
         # The first time there is nothing to write: what happened before there were chat files is left to the archive.
         reached = head if cursor is None else cursor
-        while reached < head and (page := await log_.read_after(reached, event_type="chain_step_done", limit=100)):
+        while reached < head and (page := await events.read_after(reached, event_type="chain_step_done", limit=100)):
             for event in page:
                 await self._write(event)
             reached = page[-1].id
         if cursor is None or max(reached, head) > cursor:
-            await log_.acknowledge(CONSUMER, max(reached, head))
+            await events.acknowledge(CONSUMER, max(reached, head))
 
     async def _write(self, event: RecordedEvent) -> None:
         team = event.payload["team_id"]

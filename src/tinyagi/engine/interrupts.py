@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import logging
 import time
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -9,8 +10,11 @@ from datetime import timedelta
 
 from tinyagi.domain.batching import joins_thread
 from tinyagi.domain.durations import millis
+from tinyagi.domain.errors import StoreError
 from tinyagi.engine.runs import GivenBack, Run
 from tinyagi.store.base import Store
+
+log = logging.getLogger(__name__)
 
 
 class Interrupts:
@@ -39,7 +43,11 @@ class Interrupts:
     async def _watch(self, run: Run, debounce_ms: int) -> None:
         while True:
             seen = self._store.changes.version
-            newest = await self._store.queue.newest_follower(run.claim)
+            try:
+                newest = await self._store.queue.newest_follower(run.claim)
+            except StoreError as error:
+                log.warning("nobody can interrupt @%s for now: %s", run.claim.agent, error)
+                newest = None
             if newest is None:
                 await self._store.changes.beyond(seen)
                 continue

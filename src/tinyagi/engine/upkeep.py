@@ -44,7 +44,7 @@ class Upkeep:
 
         ended = await self._end_orphans(live_claims)
         if ended:
-            log.warning("ended %d child processes that an earlier engine left behind", ended)
+            log.warning("ended %d child processes that no run needs any more", ended)
         return ended
 
     async def tidy(self) -> None:
