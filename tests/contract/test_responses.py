@@ -7,7 +7,7 @@ from tests.contract.test_claim import say, take
 from tests.support.clock import FakeClock
 from tests.support.log import read_all
 from tinyagi.domain.errors import NotFound
-from tinyagi.domain.messages import Outcome
+from tinyagi.domain.messages import NewMessage, Outcome
 from tinyagi.domain.responses import NewResponse, ResponseStatus
 from tinyagi.store.base import Retention, Store
 
@@ -97,3 +97,18 @@ async def test_what_nobody_fetches_for_a_week_fails_and_stays_visible(store: Sto
     old = next(response for response in await store.responses.recent() if response.message == "answer")
     assert (old.status, old.last_error) == (ResponseStatus.FAILED, "nobody fetched it")
     assert await waiting(store) == ["young"]
+
+
+@pytest.mark.parametrize("channel", ["heartbeat", "schedule", "board"])
+async def test_an_answer_that_nobody_fetches_waits_for_nobody(store: Store, clock: FakeClock, channel: str) -> None:
+    await store.queue.enqueue(NewMessage("anything new?", CODER, channel=channel))
+    claim = await store.queue.claim(CODER)
+    assert claim is not None
+    await store.queue.complete(claim, Outcome("no"))
+
+    (response,) = await store.responses.recent()
+    assert (response.status, response.acked_at) == (ResponseStatus.ACKED, clock())
+    assert await store.responses.pending(channel) == ()
+    assert (await store.queue.depth()).outgoing == 0
+    clock.advance(timedelta(hours=25))
+    assert (await store.queue.prune(Retention())).responses == 1

@@ -9,7 +9,7 @@ import typer
 
 from tinyagi.cli.main import app
 from tinyagi.domain.events import EVENT_TYPES, Event
-from tinyagi.store import base
+from tinyagi.store import base, records
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -44,11 +44,18 @@ def test_every_command_and_option_is_documented() -> None:
             assert any(flag in section for flag in option.opts), f"{name} {option.opts}"
 
 
-@pytest.mark.parametrize("port", ["Queue", "Lanes", "Responses", "History", "Sessions", "Spending", "EventLog"])
-def test_every_call_of_a_port_is_documented(port: str) -> None:
+@pytest.mark.parametrize(
+    "port",
+    [
+        *(base.Queue, base.Lanes, base.Responses, base.History, base.Sessions, base.Spending, base.EventLog),
+        *(records.Board, records.Schedules, records.Pairing, records.AuditLog, records.Traces),
+    ],
+    ids=lambda port: port.__name__,
+)
+def test_every_call_of_a_port_is_documented(port: type) -> None:
     page = (DOCS / "reference/ports.md").read_text()
-    row = next(line for line in page.splitlines() if line.startswith(f"| `{port}` |"))
-    calls = {name for name in vars(getattr(base, port)) if not name.startswith("_")}
+    row = next(line for line in page.splitlines() if line.startswith(f"| `{port.__name__}` |"))
+    calls = {name for name in vars(port) if not name.startswith("_")}
 
     assert set(re.findall(r"`(\w+)`", row.split("|")[2])) == calls
 

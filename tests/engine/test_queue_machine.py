@@ -4,97 +4,42 @@ After every step: nothing lost, nothing doubled, one run per lane, order kept pe
 that a reader has not seen, and every table equal to what the facts alone would rebuild.
 """
 
-import asyncio
-import random
-import tempfile
 from collections import Counter
 from collections.abc import Callable, Coroutine
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
-import apsw
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import initialize, invariant, precondition, rule
 
-from tests.support.clock import FakeClock
-from tests.support.log import Tables, read_all
+from tests.support.queue_ground import QueueGround
 from tinyagi.domain.batching import Batching
 from tinyagi.domain.brakes import Brakes
 from tinyagi.domain.errors import ClaimLost, DuplicateMessage
-from tinyagi.domain.events import BudgetReached, RecordedEvent, TeamChainStart
+from tinyagi.domain.events import BudgetReached, TeamChainStart
 from tinyagi.domain.ids import AgentId, MessageId, TeamId
 from tinyagi.domain.messages import (
-    PASSIVE_PRIORITY,
     ROOM_CHANNEL,
     ROOM_PRIORITY,
-    TRANSITIONS,
-    Claim,
     Handoff,
     NewMessage,
     Outcome,
     RoomPost,
-    Status,
 )
-from tinyagi.domain.retry import Failure, FailureKind, RetryPolicy
+from tinyagi.domain.retry import Failure, FailureKind
 from tinyagi.store.base import Retention, Withheld
-from tinyagi.store.owner import Owner
-from tinyagi.store.sqlite.store import SqliteStore
 
 LANES = [AgentId(name) for name in ("a", "b", "c")]
 TEAM = TeamId("team")
 lanes = st.sampled_from(LANES)
 held = st.sampled_from([frozenset(), frozenset({TEAM})])
-POLICY = RetryPolicy(attempts=3)
 BRAKES = Brakes(hops=2, conversation=5, per_minute=3)
 CHAIN = TeamChainStart(TEAM, tuple(LANES), LANES[0])
 WITHHELD = Withheld(BudgetReached("*", "used up", 1), "it waits")
 
 
-class QueueMachine(RuleBasedStateMachine):
-    def __init__(self) -> None:
-        super().__init__()
-        self.runner = asyncio.Runner()
-        self.folder = tempfile.TemporaryDirectory()
-        self.path = Path(self.folder.name) / "tinyagi.db"
-        self.clock = FakeClock()
-        self.generation = 0
-        self.living: set[str] = set()
-        self.claims: dict[AgentId, Claim] = {}
-        self.lost_claims: list[Claim] = []
-        self.log: list[RecordedEvent] = []
-        self.tables = Tables()
-        self.number = 0
-        self.acknowledged: int | None = None
-        self.store = self.open()
-        self.reader = apsw.Connection(str(self.path), flags=apsw.SQLITE_OPEN_READONLY)
-
-    def run(self, coroutine: Any) -> Any:
-        return self.runner.run(coroutine)
-
-    def open(self) -> SqliteStore:
-        self.generation += 1
-        self.owner = Owner("here", "boot", self.generation, "1")
-        self.living = {str(self.owner)}
-        store: SqliteStore = self.run(
-            SqliteStore.open(
-                self.path,
-                clock=self.clock,
-                dice=random.Random(self.generation),
-                policy=POLICY,
-                owner=self.owner,
-                alive=lambda owner: str(owner) in self.living,
-            )
-        )
-        return store
-
-    def teardown(self) -> None:
-        self.reader.close()
-        self.run(self.store.close())
-        self.runner.close()
-        self.folder.cleanup()
-
+class QueueMachine(QueueGround):
     # What people and agents do
 
     @initialize()
@@ -244,6 +189,18 @@ class QueueMachine(RuleBasedStateMachine):
             else:
                 self.run(self.store.queue.retry_dead(number))
 
+    @rule(agent=lanes, to=lanes)
+    def move(self, agent: AgentId, to: AgentId) -> None:
+        waiting = self.pending_in(agent)
+        assert self.run(self.store.queue.move(agent, to)) == (0 if agent == to else len(waiting))
+        assert agent == to or (not self.pending_in(agent) and set(waiting) <= set(self.pending_in(to)))
+
+    @rule(agent=lanes)
+    def abandon(self, agent: AgentId) -> None:
+        waiting = self.pending_in(agent)
+        assert self.run(self.store.queue.abandon(agent, reason="the agent was removed")) == len(waiting)
+        assert not self.pending_in(agent)
+
     @rule(agent=lanes, verb=st.sampled_from(["resume", "lift", "pause", "hold"]))
     def mind_a_lane(self, agent: AgentId, verb: str) -> None:
         if verb in {"pause", "resume"}:
@@ -317,7 +274,10 @@ class QueueMachine(RuleBasedStateMachine):
         self.catch_up()
         between = [row for row in self.tables.messages.values() if row["from_agent"]]
         assert all(row["hop"] <= BRAKES.hops for row in between)
-        recent = Counter(row["agent"] for row in between if row["created_at"] > self.clock.now - 60_000)
+        # What a person moves into a lane comes on top of what the brakes let in.
+        moved = {event.payload["id"] for event in self.log if event.type == "message_moved"}
+        arrived = [row for row in between if row["id"] not in moved]
+        recent = Counter(row["agent"] for row in arrived if row["created_at"] > self.clock.now - 60_000)
         assert all(count <= BRAKES.per_minute for count in recent.values())
 
     @invariant()
@@ -347,46 +307,6 @@ class QueueMachine(RuleBasedStateMachine):
         )
         assert all(count == 1 for _, count in running)
         assert {agent for agent, _ in running} == set(self.claims)
-
-    # Helpers
-
-    def end(self, agent: AgentId) -> Claim:
-        """The claim of this lane, or of another one that is running."""
-        return self.claims.pop(agent if agent in self.claims else next(iter(self.claims)))
-
-    def check_order(self, claim: Claim, held_teams: frozenset[TeamId]) -> None:
-        """Nothing that is due stands before the claimed messages in their threads, and their threads are not held."""
-        assert claim.primary.priority > PASSIVE_PRIORITY, "a passive post started a run"
-        assert not held_teams & {message.team for message in claim.messages}, "a held team was run"
-        chosen = {message.id for message in claim.messages}
-        for message in claim.messages:
-            for row in self.tables.messages.values():
-                same_line = (row["agent"], row["thread"]) == (message.agent, message.thread)
-                if not same_line or row["status"] != "pending" or row["id"] in chosen:
-                    continue
-                due = row["available_at"] <= self.clock.now
-                assert due or row["retry_count"] == 0, "ran although its thread is in back-off"
-                waits = row["priority"] <= PASSIVE_PRIORITY or row["team"] in held_teams
-                assert not due or waits or row["id"] > message.id, "overtook an older message of its thread"
-
-    def catch_up(self) -> None:
-        for event in self.run(read_all(self.store.events, self.log[-1].id if self.log else 0)):
-            self.log.append(event)
-            before = {number: row["status"] for number, row in self.tables.messages.items()}
-            self.tables.apply(event)
-            for number, row in self.tables.messages.items():
-                was, now = Status(before.get(number) or row["status"]), Status(row["status"])
-                assert now is was or now in TRANSITIONS[was], "an illegal move"
-
-    def pruned(self, message_id: str) -> bool:
-        return not self.rows("SELECT 1 FROM messages WHERE message_id = ? AND message <> 'again'", (message_id,))
-
-    def rows(self, query: str, parameters: tuple[Any, ...] = ()) -> list[Any]:
-        return self.reader.execute(query, parameters).fetchall()
-
-    def table(self, query: str) -> list[dict[str, Any]]:
-        cursor = self.reader.execute(query)
-        return [dict(zip((column[0] for column in cursor.description), row, strict=True)) for row in cursor]
 
 
 TestQueueMachine = QueueMachine.TestCase

@@ -15,7 +15,9 @@ from tests.contract.test_claim import run_all
 from tests.support.clock import FakeClock
 from tests.support.legacy import make_tinyclaw, make_v0_0_20
 from tests.support.log import Tables, read_all
+from tinyagi.domain.board import NewTask
 from tinyagi.domain.errors import MigrationFailed, NewerDatabase
+from tinyagi.domain.ids import ConversationId
 from tinyagi.domain.messages import Message, NewMessage, Outcome
 from tinyagi.domain.responses import Response
 from tinyagi.domain.routing import route
@@ -59,6 +61,10 @@ async def test_an_empty_file_becomes_a_database_that_only_its_owner_can_read(tmp
     assert rows(path, "SELECT number, name FROM schema_migrations") == [
         (1, "0001_queue"),
         (2, "0002_sessions_and_spend"),
+        (3, "0003_board"),
+        (4, "0004_schedules"),
+        (5, "0005_pairing_and_audit"),
+        (6, "0006_runs_by_conversation"),
     ]
 
 
@@ -145,7 +151,10 @@ async def test_the_old_database_is_backed_up_first(tmp_path: Path, make: Callabl
 
 
 def test_a_landed_migration_is_never_edited() -> None:
-    landed = {1: "76ec3b71d6f7231696dbde10501ed9fdb8346e4e2c678c3838008bf9c7d5c97b"}
+    landed = {
+        1: "76ec3b71d6f7231696dbde10501ed9fdb8346e4e2c678c3838008bf9c7d5c97b",
+        2: "498a678b417c5e96d6a618b39daad9782f6fa2269239f83eecedef9e54f4f24e",
+    }
 
     for number, _, text in load_migrations("sqlite"):
         assert landed.get(number, hash_of(text)) == hash_of(text)
@@ -177,10 +186,34 @@ async def test_a_database_of_the_first_schema_is_backed_up_and_goes_on(
     assert rows(backup, "SELECT message FROM messages ORDER BY id") == [("first",), ("second",)]
 
 
-async def test_the_upgraded_schema_is_that_of_a_new_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_database_of_the_second_schema_gets_a_board_and_tells_how_its_conversations_went(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "tinyagi.db"
+    with monkeypatch.context() as patch:
+        patch.setattr("tinyagi.store.sqlite.migrations.load_migrations", lambda _: load_migrations("sqlite")[:2])
+        async with opened(path) as store:
+            await store.queue.enqueue(NewMessage("first", CODER))
+            await run_all(store)
+
+    async with opened(path) as store:
+        (summary,) = await store.traces.recent()
+        (traced,) = await store.traces.conversation(ConversationId(summary.id))
+        assert (traced.answer, len(traced.attempts)) == ("done", 1)
+        task = await store.board.add_task(NewTask("x"))
+        assert await store.board.tasks() == (task,)
+
+    (backup,) = (tmp_path / "backups").iterdir()
+    assert rows(backup, "SELECT max(number) FROM schema_migrations") == [(2,)]
+
+
+@pytest.mark.parametrize("version", range(1, len(load_migrations("sqlite"))))
+async def test_the_upgraded_schema_is_that_of_a_new_database(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int
+) -> None:
     schema = "SELECT type, name, tbl_name, sql FROM sqlite_schema ORDER BY name"
     with monkeypatch.context() as patch:
-        patch.setattr("tinyagi.store.sqlite.migrations.load_migrations", lambda _: load_migrations("sqlite")[:1])
+        patch.setattr("tinyagi.store.sqlite.migrations.load_migrations", lambda _: load_migrations("sqlite")[:version])
         async with opened(tmp_path / "upgraded.db"):
             pass
     for name in ("upgraded.db", "new.db"):

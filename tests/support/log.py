@@ -78,8 +78,10 @@ class Tables:
         self._change(fact["id"], event, status="pending", claim_id=None, **change)
 
     def _message_dead(self, event: RecordedEvent, fact: Any) -> None:
-        change = {"retry_count": fact["attempt"], "last_error": fact["reason"], **self._tried(fact["id"])}
-        self._change(fact["id"], event, status="dead", claim_id=None, **change)
+        change = {"retry_count": fact["attempt"], "last_error": fact["reason"]}
+        # Without a claim there was no run that could have failed.
+        tried = {} if fact["claim_id"] is None else self._tried(fact["id"])
+        self._change(fact["id"], event, status="dead", claim_id=None, **change, **tried)
 
     def _message_stopped(self, event: RecordedEvent, fact: Any) -> None:
         self._change(fact["id"], event, status="dead", claim_id=None, last_error=fact["reason"])
@@ -95,6 +97,9 @@ class Tables:
     def _message_retried(self, event: RecordedEvent, fact: Any) -> None:
         change = {"retry_count": 0, "available_at": 0, "answered_by": None, "message": fact["message"]}
         self._change(fact["id"], event, status="pending", **change, **self._tried(fact["id"]))
+
+    def _message_moved(self, event: RecordedEvent, fact: Any) -> None:
+        self._change(fact["id"], event, agent=fact["to_agent"])
 
     def _message_deleted(self, event: RecordedEvent, fact: Any) -> None:
         del self.messages[fact["id"]]

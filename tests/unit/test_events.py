@@ -73,6 +73,7 @@ EXAMPLES: Final[tuple[Event, ...]] = (
     events.MessageReleased(1, CLAIM, attempt=1, reason="shutdown"),
     events.MessageRecovered(1, CLAIM, attempt=1, reason="the process that ran it is gone"),
     events.MessageRetried(1, message="hello again"),
+    events.MessageMoved(1, to_agent=TESTER),
     events.MessageDeleted(1, reason="by Ada"),
     events.ResponseAcked(1),
     events.ResponseFailed(1, attempts=1, reason="chat is gone", available_at=2_000, final=False),

@@ -36,7 +36,7 @@ def from_room(team: str) -> NewMessage:
 
 def test_the_legal_transitions_are_the_designed_ones() -> None:
     assert dict(TRANSITIONS) == {
-        "pending": {"processing"},
+        "pending": {"processing", "dead"},
         "processing": {"pending", "completed", "dead"},
         "completed": set(),
         "dead": {"pending"},

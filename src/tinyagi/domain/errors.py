@@ -34,6 +34,10 @@ class NotFound(StoreError):
     """The row does not exist or is not in the state the operation needs."""
 
 
+class Conflict(StoreError):
+    """Something of the same name is there already, or still in use; nothing was changed."""
+
+
 class StoreBusy(StoreError):
     """Another process holds the write lock for longer than the time-out; nothing was written."""
 

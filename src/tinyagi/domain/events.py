@@ -138,11 +138,12 @@ class MessageFailed(Event):
 
 @dataclass(frozen=True, slots=True)
 class MessageDead(Event):
-    """No further attempt by itself: the last one failed."""
+    """No further attempt by itself: the last one failed, or the message was abandoned before it ran."""
 
     type = "message_dead"
     id: int
-    claim_id: ClaimId
+    claim_id: ClaimId | None
+    """None when no run ended with it; then `attempt` is the number of those before."""
     attempt: int
     kind: str
     reason: str
@@ -189,6 +190,15 @@ class MessageRetried(Event):
     type = "message_retried"
     id: int
     message: str
+
+
+@dataclass(frozen=True, slots=True)
+class MessageMoved(Event):
+    """A pending message was given to another lane."""
+
+    type = "message_moved"
+    id: int
+    to_agent: AgentId
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,6 +334,7 @@ EVENT_TYPES: Final[Mapping[str, type[Event]]] = {
         MessageReleased,
         MessageRecovered,
         MessageRetried,
+        MessageMoved,
         MessageDeleted,
         ResponseAcked,
         ResponseFailed,

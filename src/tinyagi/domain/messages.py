@@ -25,7 +25,7 @@ class Status(StrEnum):
 
 
 TRANSITIONS: Final[Mapping[Status, frozenset[Status]]] = {
-    Status.PENDING: frozenset({Status.PROCESSING}),
+    Status.PENDING: frozenset({Status.PROCESSING, Status.DEAD}),
     Status.PROCESSING: frozenset({Status.PENDING, Status.COMPLETED, Status.DEAD}),
     Status.COMPLETED: frozenset(),
     Status.DEAD: frozenset({Status.PENDING}),

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from tinyagi.domain.ids import AgentId, ConversationId, MessageId, TeamId
 
@@ -12,6 +12,10 @@ class ResponseStatus(StrEnum):
     PENDING = "pending"
     ACKED = "acked"
     FAILED = "failed"
+
+
+NOBODYS_CHANNELS: Final = frozenset({"heartbeat", "schedule", "board"})
+"""No chat is behind them: their answers are read in the agent's history, so none has to be fetched."""
 
 
 class Role(StrEnum):

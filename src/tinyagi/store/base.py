@@ -14,6 +14,7 @@ from tinyagi.domain.retry import Failure, RetryPolicy
 from tinyagi.domain.sessions import Turn
 from tinyagi.domain.spending import Spent
 from tinyagi.store.changes import Changes
+from tinyagi.store.records import AuditLog, Board, Pairing, Schedules, Traces
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +173,12 @@ class Queue(Protocol):
     async def delete_dead(self, message: int, *, reason: str) -> None:
         """Remove a dead message; raise NotFound if it is not dead."""
 
+    async def abandon(self, agent: AgentId, *, reason: str) -> int:
+        """End every pending message of a lane as dead, tell the senders, and return the number."""
+
+    async def move(self, agent: AgentId, to: AgentId) -> int:
+        """Give every pending message of a lane to another lane, in its order, and return the number."""
+
     async def adopt(self) -> int:
         """Take in rows that other tools inserted and return their number."""
 
@@ -319,6 +326,21 @@ class Store(Protocol):
 
     @property
     def events(self) -> EventLog: ...
+
+    @property
+    def board(self) -> Board: ...
+
+    @property
+    def schedules(self) -> Schedules: ...
+
+    @property
+    def pairing(self) -> Pairing: ...
+
+    @property
+    def audit(self) -> AuditLog: ...
+
+    @property
+    def traces(self) -> Traces: ...
 
     @property
     def changes(self) -> Changes:

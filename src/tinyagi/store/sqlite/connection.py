@@ -44,6 +44,8 @@ def connect(path: Path, busy_timeout: timedelta) -> apsw.Connection:
     connection.set_busy_timeout(busy_timeout // timedelta(milliseconds=1))
     connection.pragma("journal_mode", "wal")
     connection.pragma("synchronous", "full")
+    # Only the board has references; the queue's tables pay nothing for it.
+    connection.pragma("foreign_keys", True)
     connection.pragma("temp_store", "memory")
     connection.pragma("cache_size", -65_536)
     # Checkpoints have their own place (checkpoint.py): an automatic one would stop a group in the middle of a burst.

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
@@ -17,10 +17,8 @@ from tinyagi.store.sqlite.operations.deliver import DeliveryFailure, ack, fail_d
 from tinyagi.store.sqlite.operations.lanes import HoldRequest, hold_lanes, pause, resume
 from tinyagi.store.sqlite.operations.log import AppendRequest, CursorRequest, acknowledge, append, detach
 from tinyagi.store.sqlite.operations.sessions import ResetRequest, reset
-from tinyagi.store.sqlite.readers import Readers
+from tinyagi.store.sqlite.readers import BEYOND_ALL_IDS, Readers
 from tinyagi.store.sqlite.writer import Writer
-
-_BEYOND_ALL_IDS: Final = 2**63 - 1
 
 
 class SqliteLanes:
@@ -156,4 +154,4 @@ def _event(row: tuple[Any, ...]) -> RecordedEvent:
 
 
 def _page(since: int, before: int | None, limit: int) -> dict[str, int]:
-    return {"since": since, "before": _BEYOND_ALL_IDS if before is None else before, "limit": limit}
+    return {"since": since, "before": BEYOND_ALL_IDS if before is None else before, "limit": limit}

@@ -7,7 +7,7 @@ from typing import Final
 from tinyagi.domain.batching import MAX_MESSAGES, Batching, coalesce, joins_thread
 from tinyagi.domain.durations import millis
 from tinyagi.domain.errors import InvalidInput
-from tinyagi.domain.ids import AgentId, ClaimId, TeamId
+from tinyagi.domain.ids import AgentId, ClaimId, TeamId, is_valid_id
 from tinyagi.domain.messages import (
     PASSIVE_PRIORITY,
     Claim,
@@ -40,6 +40,8 @@ from tinyagi.store.sqlite.operations.letters import DeleteRequest, RetryRequest,
 from tinyagi.store.sqlite.operations.prune import SLICE, prune
 from tinyagi.store.sqlite.operations.rooms import PostRequest, WithPosts, delivery, enqueue_with_posts
 from tinyagi.store.sqlite.operations.rooms import post as say
+from tinyagi.store.sqlite.operations.vacate import SLICE as LANE_SLICE
+from tinyagi.store.sqlite.operations.vacate import AbandonRequest, MoveRequest, abandon, move
 from tinyagi.store.sqlite.readers import Readers
 from tinyagi.store.sqlite.writer import Writer
 
@@ -155,6 +157,24 @@ class SqliteQueue:
 
     async def delete_dead(self, message: int, *, reason: str) -> None:
         await self._writer.write(delete_dead, DeleteRequest(message, reason))
+
+    async def abandon(self, agent: AgentId, *, reason: str) -> int:
+        total = abandoned = await self._writer.write(abandon, AbandonRequest(agent, reason))
+        while abandoned >= LANE_SLICE:
+            abandoned = await self._writer.write(abandon, AbandonRequest(agent, reason))
+            total += abandoned
+        return total
+
+    async def move(self, agent: AgentId, to: AgentId) -> int:
+        if not is_valid_id(to):
+            raise InvalidInput(f"{to!r} is no agent id: use small letters, digits, - and _.")
+        if to == agent:
+            return 0
+        total = moved = await self._writer.write(move, MoveRequest(agent, to))
+        while moved >= LANE_SLICE:
+            moved = await self._writer.write(move, MoveRequest(agent, to))
+            total += moved
+        return total
 
     async def adopt(self) -> int:
         total = 0

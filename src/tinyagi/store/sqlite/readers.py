@@ -15,6 +15,8 @@ from tinyagi.store.sqlite.connection import translate
 T = TypeVar("T")
 
 READERS: Final = 3
+BEYOND_ALL_IDS: Final = 2**63 - 1
+"""Where a page begins that has no upper bound."""
 
 Parameters = tuple[object, ...] | Mapping[str, object]
 

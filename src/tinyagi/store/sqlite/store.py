@@ -16,10 +16,13 @@ from tinyagi.domain.routing import Route
 from tinyagi.store.changes import Changes
 from tinyagi.store.clock import SteadyClock
 from tinyagi.store.owner import Owner, is_alive, this_process
+from tinyagi.store.sqlite.audit import SqliteAuditLog
+from tinyagi.store.sqlite.board import SqliteBoard
 from tinyagi.store.sqlite.checkpoint import Checkpointer
 from tinyagi.store.sqlite.connection import Connect, check, connect, create_private, translate
 from tinyagi.store.sqlite.migrations import migrate
 from tinyagi.store.sqlite.operations.adopt import RouteText
+from tinyagi.store.sqlite.pairing import SqlitePairing
 from tinyagi.store.sqlite.ports import (
     SqliteEventLog,
     SqliteHistory,
@@ -30,6 +33,8 @@ from tinyagi.store.sqlite.ports import (
 )
 from tinyagi.store.sqlite.queue import SqliteQueue
 from tinyagi.store.sqlite.readers import Readers
+from tinyagi.store.sqlite.schedules import SqliteSchedules
+from tinyagi.store.sqlite.traces import SqliteTraces
 from tinyagi.store.sqlite.transaction import Context
 from tinyagi.store.sqlite.watcher import Watcher
 from tinyagi.store.sqlite.writer import Writer
@@ -57,6 +62,11 @@ class SqliteStore:
         sessions: SqliteSessions,
         spending: SqliteSpending,
         events: SqliteEventLog,
+        board: SqliteBoard,
+        schedules: SqliteSchedules,
+        pairing: SqlitePairing,
+        audit: SqliteAuditLog,
+        traces: SqliteTraces,
         changes: Changes,
         writer: Writer,
         readers: Readers,
@@ -69,6 +79,11 @@ class SqliteStore:
         self.sessions = sessions
         self.spending = spending
         self.events = events
+        self.board = board
+        self.schedules = schedules
+        self.pairing = pairing
+        self.audit = audit
+        self.traces = traces
         self.changes = changes
         self._writer = writer
         self._readers = readers
@@ -125,6 +140,11 @@ class SqliteStore:
             sessions=SqliteSessions(writer, readers),
             spending=SqliteSpending(readers),
             events=SqliteEventLog(writer, readers),
+            board=SqliteBoard(writer, readers),
+            schedules=SqliteSchedules(writer, readers),
+            pairing=SqlitePairing(writer, readers, clock),
+            audit=SqliteAuditLog(writer, readers),
+            traces=SqliteTraces(readers),
             changes=changes,
             writer=writer,
             readers=readers,

@@ -26,10 +26,26 @@ UPDATE OR FAIL messages SET status = 'completed', claim_id = NULL, answered_by =
 WHERE id = ?1 AND claim_id = ?2;
 
 -- name: return_message
--- Back to pending or on to dead, after a failure, a stop, a release or a crash.
+-- Back to pending or on to dead, after a failure, a stop, a release or a crash. IS because what is abandoned before it
+-- ran has no claim.
 UPDATE OR FAIL messages SET status = ?3, claim_id = NULL, retry_count = ?4, last_error = ?5, available_at = ?6, priority = ?7,
   updated_at = ?8, last_event_id = ?9
-WHERE id = ?1 AND claim_id = ?2;
+WHERE id = ?1 AND claim_id IS ?2;
+
+-- name: pending_of_lane
+-- The oldest of a lane, first those that wait: what a message in back-off holds up must not go before it.
+SELECT * FROM message_rows rows WHERE rows.id IN (
+  SELECT id FROM (
+    SELECT id, 1 AS place FROM messages INDEXED BY waiting_by_lane
+    WHERE agent = :agent AND status = 'pending' AND available_at > 0 AND thread IS NOT NULL
+    UNION ALL
+    SELECT id, 2 FROM messages INDEXED BY pending_by_lane
+    WHERE agent = :agent AND status = 'pending' AND available_at = 0 AND thread IS NOT NULL
+    ORDER BY place, id LIMIT :limit))
+ORDER BY rows.id;
+
+-- name: move_message
+UPDATE OR FAIL messages SET agent = ?2, updated_at = ?3, last_event_id = ?4 WHERE id = ?1 AND status = 'pending';
 
 -- name: message_by_id
 SELECT * FROM message_rows WHERE id = ?;

@@ -2,8 +2,8 @@
 
 -- name: insert_response
 INSERT OR FAIL INTO responses (id, message_id, channel, sender, sender_id, message, original_message, agent, files, metadata,
-  conversation_id, seq, created_at, last_event_id)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+  status, conversation_id, seq, created_at, acked_at, last_event_id)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: next_notice
 -- Seq 0 is kept for the answer.

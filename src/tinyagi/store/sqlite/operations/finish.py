@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from tinyagi.domain.events import (
-    Event,
     LaneHeld,
     MessageDead,
     MessageFailed,
@@ -14,13 +13,12 @@ from tinyagi.domain.events import (
     MessageStopped,
 )
 from tinyagi.domain.ids import AgentId, ClaimId
-from tinyagi.domain.messages import Claim, Message, Status
-from tinyagi.domain.responses import dead_notice
+from tinyagi.domain.messages import Claim, Message
 from tinyagi.domain.retry import Dead, Failure, FailureKind, Retry, RetryPolicy, Wait
 from tinyagi.store.base import Withheld
 from tinyagi.store.sqlite.operations.claim import change_lanes
-from tinyagi.store.sqlite.operations.conversations import close_conversations, teams_of
 from tinyagi.store.sqlite.operations.respond import notice, row_of
+from tinyagi.store.sqlite.operations.returns import Returns
 from tinyagi.store.sqlite.operations.spending import add_charges
 from tinyagi.store.sqlite.transaction import Transaction
 
@@ -51,7 +49,7 @@ class RecoverRequest:
 def fail(tx: Transaction, requests: Sequence[FailRequest]) -> list[None]:
     change_lanes(tx, "free_lane", [(request.claim.agent, request.claim.id) for request in requests])
     for request in requests:
-        returns = _Returns(tx, request.claim.id)
+        returns = Returns(tx, request.claim.id)
         for message in request.claim.messages:
             _return_failed(returns, message, request)
         returns.write()
@@ -67,11 +65,11 @@ def stop(tx: Transaction, requests: Sequence[EndRequest]) -> list[None]:
     return _end(
         tx,
         requests,
-        lambda returns, message, reason: returns.add_dead(
+        lambda returns, message, request: returns.add_dead(
             message,
             message.retry_count,
-            MessageStopped(message.id, returns.claim_id, message.attempt, reason),
-            reason,
+            MessageStopped(message.id, request.claim.id, message.attempt, request.reason),
+            request.reason,
         ),
     )
 
@@ -81,12 +79,12 @@ def release(tx: Transaction, requests: Sequence[EndRequest]) -> list[None]:
     _end(
         tx,
         requests,
-        lambda returns, message, reason: returns.add_pending(
+        lambda returns, message, request: returns.add_pending(
             message,
             message.retry_count,
             message.last_error,
             message.available_at,
-            MessageReleased(message.id, returns.claim_id, message.attempt, reason),
+            MessageReleased(message.id, request.claim.id, message.attempt, request.reason),
         ),
     )
     for request in requests:
@@ -121,7 +119,7 @@ def _recover_one(tx: Transaction, request: RecoverRequest) -> int:
     if not tx.change("free_lane", (request.agent, request.claim_id)):
         return 0
     failure = Failure(FailureKind.CRASH, "the process that ran it is gone")
-    returns = _Returns(tx, request.claim_id)
+    returns = Returns(tx, request.claim_id)
     for message in map(Message._make, rows):
         if isinstance(request.policy.verdict(failure, message, tx.now, 0.0), Dead):
             reason = f"{failure.reason}, {message.attempt} times in a row or after other failures"
@@ -134,7 +132,7 @@ def _recover_one(tx: Transaction, request: RecoverRequest) -> int:
     return len(rows)
 
 
-def _return_failed(returns: "_Returns", message: Message, request: FailRequest) -> None:
+def _return_failed(returns: Returns, message: Message, request: FailRequest) -> None:
     failure, tx = request.failure, returns.tx
     is_primary = message.id == request.claim.primary.id
     # A run's use is told once, however many messages shared it.
@@ -174,49 +172,12 @@ def hold(tx: Transaction, agent: AgentId, until: int, reason: str, holds: int) -
 def _end(
     tx: Transaction,
     requests: Sequence[EndRequest],
-    add: "Callable[[_Returns, Message, str], None]",
+    add: Callable[[Returns, Message, EndRequest], None],
 ) -> list[None]:
     change_lanes(tx, "free_lane", [(request.claim.agent, request.claim.id) for request in requests])
     for request in requests:
-        returns = _Returns(tx, request.claim.id)
+        returns = Returns(tx, request.claim.id)
         for message in request.claim.messages:
-            add(returns, message, request.reason)
+            add(returns, message, request)
         returns.write()
     return [None] * len(requests)
-
-
-class _Returns:
-    """Messages of one claim on their way back to pending or on to dead."""
-
-    def __init__(self, tx: Transaction, claim_id: ClaimId) -> None:
-        self.tx = tx
-        self.claim_id = claim_id
-        self._rows: list[tuple[object, ...]] = []
-        self._dead: list[Message] = []
-        self._notices: list[tuple[object, ...]] = []
-
-    def add_pending(self, message: Message, retry_count: int, error: str | None, at: int, event: Event) -> None:
-        self._add(message, Status.PENDING, retry_count, error, at, event)
-
-    def add_dead(self, message: Message, retry_count: int, event: Event, reason: str) -> None:
-        self._add(message, Status.DEAD, retry_count, reason, message.available_at, event)
-        self._dead.append(message)
-        self.add_notice(message, dead_notice(message.agent, reason))
-
-    def add_notice(self, message: Message, text: str) -> None:
-        """Tell the person who sent the message; a room post is nobody's."""
-        if not message.is_room_post:
-            self._notices.append(row_of(notice(self.tx, message, text)))
-
-    def write(self) -> None:
-        self.tx.connection.executemany(self.tx.sql["return_message"], self._rows)
-        self.tx.connection.executemany(self.tx.sql["insert_response"], self._notices)
-        if self._dead:
-            close_conversations(self.tx, self._dead, teams_of(self.tx, self._dead))
-
-    def _add(
-        self, message: Message, status: Status, retry_count: int, error: str | None, at: int, event: Event
-    ) -> None:
-        event_id = self.tx.record(event, message)
-        priority = message.priority if retry_count == message.retry_count else message.priority_once_tried
-        self._rows.append((message.id, self.claim_id, status, retry_count, error, at, priority, self.tx.now, event_id))

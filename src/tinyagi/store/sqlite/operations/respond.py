@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from tinyagi.domain.events import ResponseReady
 from tinyagi.domain.messages import Message
-from tinyagi.domain.responses import Response, ResponseStatus
+from tinyagi.domain.responses import NOBODYS_CHANNELS, Response, ResponseStatus
 from tinyagi.store.sqlite.transaction import Transaction, encode_json
 
 
@@ -17,6 +17,7 @@ def notice(tx: Transaction, message: Message, text: str) -> Response:
 def respond(
     tx: Transaction, message: Message, text: str, files: Sequence[str], metadata: Mapping[str, str], seq: int = 0
 ) -> Response:
+    is_read = message.channel in NOBODYS_CHANNELS
     response = Response(
         tx.next_id("responses"),
         message.message_id,
@@ -28,14 +29,14 @@ def respond(
         message.agent,
         encode_json(files) if files else None,
         encode_json(metadata) if metadata else None,
-        ResponseStatus.PENDING,
+        ResponseStatus.ACKED if is_read else ResponseStatus.PENDING,
         message.conversation_id,
         seq,
         attempts=0,
         last_error=None,
         available_at=0,
         created_at=tx.now,
-        acked_at=None,
+        acked_at=tx.now if is_read else None,
         last_event_id=tx.next_event_id(),
     )
     tx.record(ResponseReady(response._asdict()), message)
@@ -44,4 +45,5 @@ def respond(
 
 def row_of(response: Response) -> tuple[object, ...]:
     """What `insert_response` takes."""
-    return (*response[:10], response.conversation_id, response.seq, response.created_at, response.last_event_id)
+    ends = response.created_at, response.acked_at, response.last_event_id
+    return (*response[:13], *ends)

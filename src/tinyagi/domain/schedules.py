@@ -1,0 +1,52 @@
+"""Schedules: messages that are sent when they are due."""
+
+from dataclasses import dataclass
+from typing import NewType
+
+from tinyagi.domain.errors import InvalidInput
+from tinyagi.domain.ids import AgentId
+
+ScheduleId = NewType("ScheduleId", str)
+
+
+@dataclass(frozen=True, slots=True)
+class NewSchedule:
+    label: str
+    agent_id: AgentId
+    message: str
+    cron: str | None = None
+    """Five fields; or `run_at`, never both."""
+    run_at: int | None = None
+    channel: str = "schedule"
+    sender: str = "Scheduler"
+    enabled: bool = True
+    timezone: str | None = None
+    """An IANA name; None is the machine's own zone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    id: ScheduleId
+    label: str
+    agent_id: AgentId
+    message: str
+    cron: str | None
+    run_at: int | None
+    channel: str
+    sender: str
+    enabled: bool
+    timezone: str | None
+    next_at: int | None
+    """When it is due next; None when it never is again."""
+    last_at: int | None
+    """The due time it was last sent for; kept by the store."""
+    created_at: int
+    updated_at: int
+
+
+def check(schedule: NewSchedule | Schedule) -> None:
+    """Raise InvalidInput for what no store may take."""
+    if not schedule.label:
+        raise InvalidInput("A schedule needs a label.")
+    if (schedule.cron is None) == (schedule.run_at is None):
+        raise InvalidInput(f"Schedule {schedule.label} needs either cron or runAt, and not both.")

@@ -1,0 +1,170 @@
+"""Ports of what is kept beside the queue: the board, schedules, pairing, the audit log, and how conversations went."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from tinyagi.domain.board import (
+    Comment,
+    CommentId,
+    NewProject,
+    NewTask,
+    Project,
+    ProjectId,
+    Task,
+    TaskId,
+    TaskStatus,
+)
+from tinyagi.domain.ids import ConversationId
+from tinyagi.domain.messages import Message, NewMessage
+from tinyagi.domain.pairing import PairedSender, PairingRequest
+from tinyagi.domain.schedules import NewSchedule, Schedule, ScheduleId
+from tinyagi.domain.traces import ConversationSummary, TracedMessage
+
+
+@dataclass(frozen=True, slots=True)
+class AuditEntry:
+    """An administrative action: who did what to which thing, and when."""
+
+    id: int
+    at: int
+    who: str
+    action: str
+    target: str
+    detail: str
+
+
+class Board(Protocol):
+    """Projects, tasks and comments. Moving a task into progress sends its message in the same transaction."""
+
+    async def projects(self) -> tuple[Project, ...]:
+        """Oldest first."""
+
+    async def project(self, project: ProjectId) -> Project:
+        """Raise NotFound when there is none."""
+
+    async def add_project(self, new: NewProject) -> Project:
+        """Raise Conflict when its prefix is taken, InvalidInput when it is none."""
+
+    async def replace_project(self, project: Project) -> Project:
+        """Store the project as it is given; raise NotFound or Conflict."""
+
+    async def delete_project(self, project: ProjectId) -> None:
+        """Its tasks stay, without a project; raise NotFound."""
+
+    async def tasks(self, *, project: ProjectId | None = None, status: TaskStatus | None = None) -> tuple[Task, ...]:
+        """In the order of their columns: by status, then by position."""
+
+    async def task(self, task: TaskId) -> Task:
+        """Raise NotFound when there is none."""
+
+    async def add_task(self, new: NewTask, *, work: NewMessage | None = None) -> Task:
+        """At the end of its column; `work` is enqueued with it when it starts in progress. Raise NotFound."""
+
+    async def replace_task(self, task: Task, *, work: NewMessage | None = None) -> Task:
+        """Store the task as it is given; `work` is enqueued when this moves it into progress. Raise NotFound.
+
+        Its number and identifier stay as they are; in another column it stands at the end.
+        """
+
+    async def reorder(
+        self, columns: Mapping[TaskStatus, Sequence[TaskId]], *, work: Mapping[TaskId, NewMessage]
+    ) -> tuple[Task, ...]:
+        """Put tasks into these columns in this order and return all; `work` as for `replace_task`; raise NotFound.
+
+        What stands in such a column and is not named comes after what is.
+        """
+
+    async def delete_task(self, task: TaskId) -> None:
+        """With its comments; raise NotFound."""
+
+    async def comments(self, task: TaskId) -> tuple[Comment, ...]:
+        """Oldest first; raise NotFound when there is no such task."""
+
+    async def add_comment(self, task: TaskId, *, author: str, author_type: str, content: str) -> Comment:
+        """Raise NotFound when there is no such task."""
+
+    async def delete_comment(self, comment: CommentId) -> None:
+        """Raise NotFound."""
+
+
+class Schedules(Protocol):
+    """Messages that are sent when they are due, each due time once."""
+
+    async def all(self) -> tuple[Schedule, ...]:
+        """Oldest first."""
+
+    async def find(self, schedule: ScheduleId) -> Schedule:
+        """Raise NotFound when there is none."""
+
+    async def add(self, new: NewSchedule, *, next_at: int | None) -> Schedule:
+        """Raise Conflict when the label is taken."""
+
+    async def replace(self, schedule: Schedule) -> Schedule:
+        """Store the schedule as it is given; raise NotFound or Conflict.
+
+        A due time that it was sent for already is not taken: who edits may have read it before it was sent.
+        """
+
+    async def delete(self, schedule: ScheduleId) -> None:
+        """Raise NotFound."""
+
+    async def due(self, now: int) -> tuple[Schedule, ...]:
+        """Enabled schedules whose next instant has come."""
+
+    async def next_due_at(self) -> int | None:
+        """The next instant at which one is due, or None."""
+
+    async def fire(self, schedule: Schedule, message: NewMessage, *, next_at: int | None) -> Message | None:
+        """Enqueue the message and move on to `next_at`, together; None when another process was first.
+
+        Also None when the schedule was disabled or deleted meanwhile.
+        """
+
+
+class Pairing(Protocol):
+    """Who may write from a chat."""
+
+    async def is_approved(self, channel: str, sender_id: str) -> bool:
+        """True when this person may write."""
+
+    async def ask(self, channel: str, sender_id: str, sender: str) -> tuple[PairingRequest, bool] | None:
+        """The person's code, and whether it is new (then it has to be told); None when too many wait already.
+
+        Who is approved already gets a code like anybody; to approve it again changes nothing but the name.
+        """
+
+    async def pending(self) -> tuple[PairingRequest, ...]:
+        """Codes that have not expired, oldest first."""
+
+    async def approved(self) -> tuple[PairedSender, ...]:
+        """Oldest first."""
+
+    async def approve(self, code: str) -> PairedSender:
+        """Raise NotFound when the code is unknown or has expired. Letters may be small."""
+
+    async def reject(self, code: str) -> None:
+        """Raise NotFound when the code is unknown or has expired."""
+
+    async def unpair(self, channel: str, sender_id: str) -> None:
+        """Raise NotFound when this person is not approved."""
+
+
+class AuditLog(Protocol):
+    """Administrative actions, kept for ever."""
+
+    async def record(self, who: str, action: str, target: str, detail: str = "") -> None:
+        """Append an entry."""
+
+    async def recent(self, *, before: int | None = None, limit: int = 100) -> tuple[AuditEntry, ...]:
+        """Newest first, below an id."""
+
+
+class Traces(Protocol):
+    """Conversations as they went, for as long as their messages are kept."""
+
+    async def conversation(self, conversation: ConversationId) -> tuple[TracedMessage, ...]:
+        """Its messages in the order they came, each with its runs; empty when nothing is known of it."""
+
+    async def recent(self, *, limit: int = 50) -> tuple[ConversationSummary, ...]:
+        """The conversations that began last, newest first."""

@@ -1,0 +1,42 @@
+-- Schedules: what is due, and the step from one due time to the next.
+
+-- name: schedules
+-- Oldest first; rows made within one millisecond stand in the order of their making.
+SELECT id, label, agent_id, message, cron, run_at, channel, sender, enabled, timezone, next_at, last_at, created_at,
+       updated_at
+FROM schedules ORDER BY created_at, rowid;
+
+-- name: schedule
+SELECT id, label, agent_id, message, cron, run_at, channel, sender, enabled, timezone, next_at, last_at, created_at,
+       updated_at
+FROM schedules WHERE id = ?;
+
+-- name: label_in_use
+-- By another schedule than this one.
+SELECT 1 FROM schedules WHERE label = ?1 AND id <> ?2;
+
+-- name: insert_schedule
+INSERT INTO schedules (id, label, agent_id, message, cron, run_at, channel, sender, enabled, timezone, next_at,
+  created_at, updated_at)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?12);
+
+-- name: update_schedule
+-- Who edits may have read the row before it was last sent: a due time that is past stays past.
+UPDATE schedules SET label = ?2, agent_id = ?3, message = ?4, cron = ?5, run_at = ?6, channel = ?7, sender = ?8,
+  enabled = ?9, timezone = ?10, next_at = CASE WHEN ?11 <= last_at THEN next_at ELSE ?11 END, updated_at = ?12
+WHERE id = ?1;
+
+-- name: delete_schedule
+DELETE FROM schedules WHERE id = ?;
+
+-- name: due_schedules
+SELECT id, label, agent_id, message, cron, run_at, channel, sender, enabled, timezone, next_at, last_at, created_at,
+       updated_at
+FROM schedules INDEXED BY due_schedules WHERE enabled = 1 AND next_at IS NOT NULL AND next_at <= ? ORDER BY next_at;
+
+-- name: next_schedule
+SELECT min(next_at) FROM schedules INDEXED BY due_schedules WHERE enabled = 1 AND next_at IS NOT NULL;
+
+-- name: advance_schedule
+-- The due time in the condition is what makes only the first of several processes send.
+UPDATE schedules SET last_at = next_at, next_at = ?3 WHERE id = ?1 AND next_at = ?2 AND enabled = 1;

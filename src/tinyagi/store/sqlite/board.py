@@ -1,0 +1,110 @@
+"""The board on SQLite: projects, tasks and comments."""
+
+from collections.abc import Mapping, Sequence
+
+from tinyagi.domain.board import (
+    AUTHOR_TYPES,
+    Comment,
+    CommentId,
+    NewProject,
+    NewTask,
+    Project,
+    ProjectId,
+    Task,
+    TaskId,
+    TaskStatus,
+)
+from tinyagi.domain.errors import InvalidInput
+from tinyagi.domain.messages import NewMessage
+from tinyagi.store.sqlite.operations.projects import (
+    add_projects,
+    delete_projects,
+    no_project,
+    project_of,
+    replace_projects,
+)
+from tinyagi.store.sqlite.operations.tasks import (
+    AddComment,
+    AddTask,
+    Reorder,
+    ReplaceTask,
+    add_comments,
+    add_tasks,
+    comment_of,
+    delete_comments,
+    delete_tasks,
+    every_task,
+    no_task,
+    reorder,
+    replace_tasks,
+    task_of,
+)
+from tinyagi.store.sqlite.readers import Readers
+from tinyagi.store.sqlite.writer import Writer
+
+
+class SqliteBoard:
+    def __init__(self, writer: Writer, readers: Readers) -> None:
+        self._writer = writer
+        self._readers = readers
+
+    async def projects(self) -> tuple[Project, ...]:
+        return tuple(map(project_of, await self._readers.rows("projects")))
+
+    async def project(self, project: ProjectId) -> Project:
+        row = await self._readers.row("project", (project,))
+        if row is None:
+            raise no_project(project)
+        return project_of(row)
+
+    async def add_project(self, new: NewProject) -> Project:
+        return await self._writer.write(add_projects, new)
+
+    async def replace_project(self, project: Project) -> Project:
+        return await self._writer.write(replace_projects, project)
+
+    async def delete_project(self, project: ProjectId) -> None:
+        await self._writer.write(delete_projects, project)
+
+    async def tasks(self, *, project: ProjectId | None = None, status: TaskStatus | None = None) -> tuple[Task, ...]:
+        return tuple(map(task_of, await self._readers.rows("tasks", every_task(project, status))))
+
+    async def task(self, task: TaskId) -> Task:
+        row = await self._readers.row("task", (task,))
+        if row is None:
+            raise no_task(task)
+        return task_of(row)
+
+    async def add_task(self, new: NewTask, *, work: NewMessage | None = None) -> Task:
+        if work is not None:
+            work.check()
+        return await self._writer.write(add_tasks, AddTask(new, work))
+
+    async def replace_task(self, task: Task, *, work: NewMessage | None = None) -> Task:
+        if work is not None:
+            work.check()
+        return await self._writer.write(replace_tasks, ReplaceTask(task, work))
+
+    async def reorder(
+        self, columns: Mapping[TaskStatus, Sequence[TaskId]], *, work: Mapping[TaskId, NewMessage]
+    ) -> tuple[Task, ...]:
+        for message in work.values():
+            message.check()
+        return await self._writer.write(reorder, Reorder(columns, work))
+
+    async def delete_task(self, task: TaskId) -> None:
+        await self._writer.write(delete_tasks, task)
+
+    async def comments(self, task: TaskId) -> tuple[Comment, ...]:
+        comments = tuple(map(comment_of, await self._readers.rows("comments", (task,))))
+        if not comments:
+            await self.task(task)
+        return comments
+
+    async def add_comment(self, task: TaskId, *, author: str, author_type: str, content: str) -> Comment:
+        if author_type not in AUTHOR_TYPES:
+            raise InvalidInput(f"{author_type!r} is no kind of author: it is one of {', '.join(AUTHOR_TYPES)}.")
+        return await self._writer.write(add_comments, AddComment(task, author, author_type, content))
+
+    async def delete_comment(self, comment: CommentId) -> None:
+        await self._writer.write(delete_comments, comment)

@@ -1,0 +1,25 @@
+"""The audit log: administrative actions, newest first, page by page."""
+
+from tests.support.clock import FakeClock
+from tinyagi.store.base import Store
+from tinyagi.store.records import AuditEntry
+
+
+async def test_an_action_is_recorded_with_who_what_and_when(store: Store, clock: FakeClock) -> None:
+    await store.audit.record("Ada", "agent.delete", "coder")
+    clock.now += 5
+    await store.audit.record("token:cli", "settings.change", "queue.lease_seconds", "60 to 90")
+
+    assert await store.audit.recent() == (
+        AuditEntry(2, clock.now, "token:cli", "settings.change", "queue.lease_seconds", "60 to 90"),
+        AuditEntry(1, clock.now - 5, "Ada", "agent.delete", "coder", ""),
+    )
+
+
+async def test_a_page_ends_below_an_id(store: Store) -> None:
+    for number in range(1, 6):
+        await store.audit.record("Ada", "act", str(number))
+
+    assert [entry.target for entry in await store.audit.recent(limit=2)] == ["5", "4"]
+    assert [entry.target for entry in await store.audit.recent(before=4, limit=2)] == ["3", "2"]
+    assert await store.audit.recent(before=1) == ()

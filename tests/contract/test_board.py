@@ -1,0 +1,349 @@
+"""The board: projects with their prefixes, tasks in their columns, comments, and the work that a move sends."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from tests.contract.conftest import CODER
+from tests.support.clock import FakeClock
+from tinyagi.domain.board import (
+    AssigneeType,
+    CommentId,
+    NewProject,
+    NewTask,
+    ProjectId,
+    ProjectStatus,
+    Task,
+    TaskId,
+    TaskStatus,
+)
+from tinyagi.domain.errors import Conflict, DuplicateMessage, InvalidInput, NotFound
+from tinyagi.domain.ids import MessageId
+from tinyagi.domain.messages import NewMessage
+from tinyagi.store.base import Store
+
+BACKLOG, TODO, IN_PROGRESS, DONE = TaskStatus.BACKLOG, TaskStatus.TODO, TaskStatus.IN_PROGRESS, TaskStatus.DONE
+WORK = NewMessage("work on it", CODER)
+
+
+async def add(store: Store, *titles: str, status: TaskStatus = BACKLOG) -> list[Task]:
+    return [await store.board.add_task(NewTask(title, status=status)) for title in titles]
+
+
+async def titles(store: Store, status: TaskStatus) -> list[str]:
+    return [task.title for task in await store.board.tasks(status=status)]
+
+
+async def pending(store: Store) -> int:
+    return (await store.queue.depth()).pending
+
+
+async def test_a_project_comes_back_as_it_was_added(store: Store, clock: FakeClock) -> None:
+    added = await store.board.add_project(NewProject("Site", "the web site", "web", "#ff0000"))
+
+    assert added.id.startswith("proj_")
+    assert len(added.id) == len("proj_") + 8
+    assert (added.prefix, added.status, added.created_at) == ("WEB", ProjectStatus.ACTIVE, clock.now)
+    assert await store.board.project(added.id) == added
+    assert await store.board.projects() == (added,)
+
+
+@pytest.mark.parametrize(
+    ("name", "prefix"),
+    [
+        ("Website relaunch", "WEBSI"),
+        ("Über uns", "UBERU"),
+        ("Go", "GO"),
+        ("x", "PROJ"),
+        ("2026", "PROJ"),
+        ("任务", "PROJ"),
+    ],
+)
+async def test_a_prefix_is_made_from_the_name(store: Store, name: str, prefix: str) -> None:
+    assert (await store.board.add_project(NewProject(name))).prefix == prefix
+
+
+async def test_a_made_prefix_is_told_apart_by_a_digit(store: Store) -> None:
+    made = await asyncio.gather(*(store.board.add_project(NewProject("Website")) for _ in range(11)))
+
+    assert [project.prefix for project in made][:3] == ["WEBSI", "WEBS2", "WEBS3"]
+    assert made[-1].prefix == "WEB11"
+
+
+async def test_a_chosen_prefix_belongs_to_one_project(store: Store) -> None:
+    web = await store.board.add_project(NewProject("Site", prefix="WEB"))
+    app = await store.board.add_project(NewProject("App", prefix="APP"))
+
+    with pytest.raises(Conflict, match="WEB is taken"):
+        await store.board.add_project(NewProject("Other", prefix="web"))
+    with pytest.raises(Conflict, match="WEB is taken"):
+        await store.board.replace_project(replace(app, prefix="WEB"))
+    with pytest.raises(Conflict, match="TASK is taken"):
+        await store.board.add_project(NewProject("Other", prefix="TASK"))
+    assert (await store.board.add_project(NewProject("Task"))).prefix == "TASK2"
+    assert (await store.board.replace_project(web)).prefix == "WEB"
+
+
+@pytest.mark.parametrize("prefix", ["", "1A", "A-B", "WÄB", "ABCDEFGHIJK"])
+async def test_a_prefix_has_letters_and_digits_only(store: Store, prefix: str) -> None:
+    with pytest.raises(InvalidInput, match="is no prefix"):
+        await store.board.add_project(NewProject("Site", prefix=prefix))
+
+
+async def test_a_project_is_replaced_as_it_is_given(store: Store, clock: FakeClock) -> None:
+    added = await store.board.add_project(NewProject("Site"))
+    clock.now += 5
+
+    replaced = await store.board.replace_project(
+        replace(added, name="App", description="d", prefix="APP", color="red", status=ProjectStatus.ARCHIVED)
+    )
+
+    assert (replaced.created_at, replaced.updated_at) == (added.created_at, clock.now)
+    assert replaced.status is ProjectStatus.ARCHIVED
+    assert await store.board.project(added.id) == replaced
+
+
+async def test_what_is_not_there_is_not_found(store: Store) -> None:
+    (task,) = await add(store, "x")
+    project = await store.board.add_project(NewProject("Site"))
+    nobody, nothing = ProjectId("proj_0"), TaskId("task_0")
+
+    calls = (
+        store.board.project(nobody),
+        store.board.replace_project(replace(project, id=nobody)),
+        store.board.delete_project(nobody),
+        store.board.task(nothing),
+        store.board.add_task(NewTask("y", project_id=nobody)),
+        store.board.replace_task(replace(task, id=nothing)),
+        store.board.replace_task(replace(task, project_id=nobody)),
+        store.board.reorder({TODO: [nothing]}, work={}),
+        store.board.delete_task(nothing),
+        store.board.comments(nothing),
+        store.board.add_comment(nothing, author="Ada", author_type="user", content="c"),
+        store.board.delete_comment(CommentId("cmt_0")),
+    )
+
+    for call in calls:
+        with pytest.raises(NotFound):
+            await call
+    assert await store.board.tasks() == (task,)
+
+
+async def test_tasks_are_numbered_under_the_prefix_of_their_project(store: Store) -> None:
+    web = await store.board.add_project(NewProject("Site", prefix="WEB"))
+    app = await store.board.add_project(NewProject("App", prefix="APP"))
+
+    added = [
+        await store.board.add_task(NewTask("t", project_id=project)) for project in (None, web.id, web.id, app.id, None)
+    ]
+
+    assert [task.identifier for task in added] == ["TASK-1", "WEB-1", "WEB-2", "APP-1", "TASK-2"]
+    assert [task.number for task in added] == [1, 1, 2, 1, 2]
+    assert all(task.id.startswith("task_") and len(task.id) == len("task_") + 8 for task in added)
+
+
+async def test_a_number_is_never_given_again(store: Store) -> None:
+    web = await store.board.add_project(NewProject("Site", prefix="WEB"))
+    last = await store.board.add_task(NewTask("t", project_id=web.id))
+    await store.board.delete_task(last.id)
+    assert (await store.board.add_task(NewTask("t", project_id=web.id))).identifier == "WEB-2"
+    await store.board.delete_project(web.id)
+
+    again = await store.board.add_project(NewProject("Again", prefix="WEB"))
+
+    assert (await store.board.add_task(NewTask("t", project_id=again.id))).identifier == "WEB-3"
+
+
+async def test_an_identifier_stays_when_the_task_or_its_prefix_changes(store: Store) -> None:
+    web = await store.board.add_project(NewProject("Site", prefix="WEB"))
+    task = await store.board.add_task(NewTask("t", project_id=web.id))
+
+    await store.board.replace_project(replace(web, prefix="SITE"))
+    moved = await store.board.replace_task(replace(task, project_id=None, number=9, identifier="X-9"))
+
+    assert (moved.identifier, moved.number, moved.project_id) == ("WEB-1", 1, None)
+    assert (await store.board.add_task(NewTask("t", project_id=web.id))).identifier == "SITE-1"
+
+
+async def test_a_deleted_project_leaves_its_tasks(store: Store) -> None:
+    web = await store.board.add_project(NewProject("Site"))
+    task = await store.board.add_task(NewTask("t", project_id=web.id))
+
+    await store.board.delete_project(web.id)
+
+    assert await store.board.tasks() == (replace(task, project_id=None),)
+    assert await store.board.projects() == ()
+
+
+async def test_tasks_come_in_the_order_of_their_columns(store: Store) -> None:
+    web = await store.board.add_project(NewProject("Site"))
+    for status in reversed(TaskStatus):
+        await store.board.add_task(NewTask(f"{status} 1", status=status, project_id=web.id))
+        await store.board.add_task(NewTask(f"{status} 2", status=status))
+
+    assert [task.title for task in await store.board.tasks()] == [
+        f"{status} {n}" for status in TaskStatus for n in (1, 2)
+    ]
+    assert [task.title for task in await store.board.tasks(project=web.id)] == [f"{status} 1" for status in TaskStatus]
+    assert [task.title for task in await store.board.tasks(project=web.id, status=DONE)] == ["done 1"]
+
+
+async def test_a_task_is_replaced_as_it_is_given(store: Store, clock: FakeClock) -> None:
+    (task,) = await add(store, "x")
+    web = await store.board.add_project(NewProject("Site"))
+    clock.now += 5
+
+    replaced = await store.board.replace_task(
+        replace(
+            task,
+            title="y",
+            description="d",
+            assignee="dev",
+            assignee_type=AssigneeType.TEAM,
+            project_id=web.id,
+        )
+    )
+
+    assert (replaced.created_at, replaced.updated_at) == (task.created_at, clock.now)
+    assert replaced.assignee_type is AssigneeType.TEAM
+    assert await store.board.task(task.id) == replaced
+
+
+async def test_in_another_column_a_task_stands_at_the_end(store: Store) -> None:
+    (task,) = await add(store, "moves")
+    await add(store, "first", "second", status=TODO)
+
+    await store.board.replace_task(replace(task, status=TODO))
+    await add(store, "last", status=TODO)
+
+    assert await titles(store, TODO) == ["first", "second", "moves", "last"]
+
+
+async def test_a_task_that_is_added_in_progress_sends_its_work(store: Store) -> None:
+    await store.board.add_task(NewTask("x", status=IN_PROGRESS), work=WORK)
+    await store.board.add_task(NewTask("y", status=TODO), work=WORK)
+
+    assert await pending(store) == 1
+    claim = await store.queue.claim(CODER)
+    assert claim is not None
+    assert claim.primary.message == "work on it"
+
+
+async def test_work_is_sent_when_the_task_moves_into_progress_and_not_when_it_is_there(store: Store) -> None:
+    (task,) = await add(store, "x")
+
+    moved = await store.board.replace_task(replace(task, status=IN_PROGRESS), work=WORK)
+    assert await pending(store) == 1
+    await store.board.replace_task(replace(moved, title="y"), work=WORK)
+    await store.board.replace_task(replace(moved, status=DONE), work=WORK)
+    assert await pending(store) == 1
+    await store.board.replace_task(replace(moved, status=IN_PROGRESS), work=WORK)
+    assert await pending(store) == 2
+
+
+async def test_two_who_move_a_task_at_the_same_time_send_it_once(store: Store) -> None:
+    (task,) = await add(store, "x")
+
+    moves = (store.board.replace_task(replace(task, status=IN_PROGRESS), work=WORK) for _ in range(5))
+    await asyncio.gather(*moves)
+
+    assert await pending(store) == 1
+
+
+async def test_a_task_does_not_move_without_its_work(store: Store) -> None:
+    (task,) = await add(store, "x")
+    repeated = WORK._replace(message_id=MessageId("m1"))
+    await store.queue.enqueue(repeated)
+
+    with pytest.raises(DuplicateMessage, match="m1"):
+        await store.board.replace_task(replace(task, status=IN_PROGRESS), work=repeated)
+    with pytest.raises(DuplicateMessage, match="m1"):
+        await store.board.add_task(NewTask("y", status=IN_PROGRESS), work=repeated)
+    with pytest.raises(DuplicateMessage, match="m1"):
+        await store.board.reorder({IN_PROGRESS: [task.id]}, work={task.id: repeated})
+    with pytest.raises(InvalidInput, match="no agent id"):
+        await store.board.replace_task(task, work=WORK._replace(agent="Not An Id"))  # type: ignore[arg-type]
+
+    assert await store.board.tasks() == (task,)
+    assert await pending(store) == 1
+
+
+async def test_reordering_puts_tasks_into_columns_in_this_order(store: Store, clock: FakeClock) -> None:
+    a, b, c = await add(store, "a", "b", "c")
+    (d,) = await add(store, "d", status=TODO)
+    clock.now += 5
+
+    board = await store.board.reorder({TODO: [c.id, d.id], BACKLOG: [b.id, a.id]}, work={})
+
+    assert board == await store.board.tasks()
+    assert [(task.status, task.title) for task in board] == [
+        (BACKLOG, "b"),
+        (BACKLOG, "a"),
+        (TODO, "c"),
+        (TODO, "d"),
+    ]
+    changed = {task.title for task in board if task.updated_at == clock.now}
+    assert changed == {"c"}, "a place in the same column is no change"
+
+
+async def test_what_is_not_named_in_a_column_comes_after_what_is(store: Store) -> None:
+    a, _, c = await add(store, "a", "b", "c")
+    (d,) = await add(store, "d", status=TODO)
+
+    await store.board.reorder({BACKLOG: [d.id, c.id]}, work={})
+    assert await titles(store, BACKLOG) == ["d", "c", "a", "b"]
+
+    await store.board.reorder({DONE: [a.id]}, work={})
+    assert await titles(store, BACKLOG) == ["d", "c", "b"]
+
+
+async def test_reordering_sends_the_work_of_what_moves_into_progress(store: Store) -> None:
+    (there,) = await add(store, "there", status=IN_PROGRESS)
+    moves, silent = await add(store, "moves", "silent")
+    work = {task.id: WORK._replace(message=task.title) for task in (there, moves)}
+
+    await store.board.reorder({IN_PROGRESS: [silent.id, moves.id, there.id]}, work=work)
+
+    assert await titles(store, IN_PROGRESS) == ["silent", "moves", "there"]
+    claim = await store.queue.claim(CODER)
+    assert claim is not None
+    assert claim.primary.message == "moves"
+    assert await pending(store) == 0
+
+
+async def test_a_refused_order_changes_nothing(store: Store) -> None:
+    a, b = await add(store, "a", "b")
+
+    with pytest.raises(InvalidInput, match="one place"):
+        await store.board.reorder({TODO: [a.id], DONE: [a.id]}, work={})
+    with pytest.raises(NotFound, match="task_0"):
+        await store.board.reorder({TODO: [a.id, TaskId("task_0")]}, work={})
+
+    assert await store.board.tasks() == (a, b)
+
+
+async def test_comments_come_oldest_first_and_go_with_their_task(store: Store, clock: FakeClock) -> None:
+    task, other = await add(store, "x", "y")
+    assert await store.board.comments(task.id) == ()
+    first = await store.board.add_comment(task.id, author="Ada", author_type="user", content="one")
+    second = await store.board.add_comment(task.id, author="coder", author_type="agent", content="two")
+    kept = await store.board.add_comment(other.id, author="Ada", author_type="user", content="kept")
+
+    assert first.id.startswith("cmt_")
+    assert (first.task_id, first.author, first.author_type, first.content) == (task.id, "Ada", "user", "one")
+    assert first.created_at == clock.now
+    assert await store.board.comments(task.id) == (first, second)
+    await store.board.delete_comment(first.id)
+    assert await store.board.comments(task.id) == (second,)
+    await store.board.delete_task(task.id)
+    with pytest.raises(NotFound):
+        await store.board.delete_comment(second.id)
+    assert await store.board.comments(other.id) == (kept,)
+
+
+async def test_a_comment_is_a_persons_or_an_agents(store: Store) -> None:
+    (task,) = await add(store, "x")
+
+    with pytest.raises(InvalidInput, match="user, agent"):
+        await store.board.add_comment(task.id, author="Ada", author_type="bot", content="c")

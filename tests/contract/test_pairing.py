@@ -1,0 +1,132 @@
+"""Pairing: unknown people get a code for an hour, and whoever the owner approves may write."""
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+
+from tests.support.clock import FakeClock
+from tinyagi.domain.errors import NotFound
+from tinyagi.domain.pairing import ALPHABET, CODE_LENGTH, CODE_LIFE, MAX_PENDING, PairedSender, PairingRequest
+from tinyagi.store.base import Store
+
+HOUR = CODE_LIFE // timedelta(milliseconds=1)
+
+
+async def ask(store: Store, sender_id: str = "1", channel: str = "telegram", sender: str = "Ada") -> PairingRequest:
+    answer = await store.pairing.ask(channel, sender_id, sender)
+    assert answer is not None
+    request, is_new = answer
+    assert is_new
+    return request
+
+
+async def test_a_stranger_gets_a_code_that_lives_for_an_hour(store: Store, clock: FakeClock) -> None:
+    request = await ask(store)
+
+    assert len(request.code) == CODE_LENGTH
+    assert set(request.code) <= set(ALPHABET)
+    assert request == PairingRequest(request.code, "telegram", "1", "Ada", clock.now, clock.now + HOUR)
+    assert await store.pairing.pending() == (request,)
+    assert not await store.pairing.is_approved("telegram", "1")
+
+
+async def test_asking_again_tells_the_same_code(store: Store, clock: FakeClock) -> None:
+    first = await ask(store)
+    clock.now += HOUR - 1
+
+    assert await store.pairing.ask("telegram", "1", "Ada L.") == (first, False)
+    clock.now += 1
+    second = await ask(store)
+    assert second.code != first.code
+    assert await store.pairing.pending() == (second,)
+
+
+async def test_everybody_has_a_code_of_their_own(store: Store) -> None:
+    codes = await asyncio.gather(*(ask(store, str(number)) for number in range(20)), ask(store, "1", "discord"))
+
+    assert len({request.code for request in codes}) == 21
+    assert len(await store.pairing.pending()) == 21
+
+
+async def test_no_more_than_a_hundred_wait(store: Store, clock: FakeClock) -> None:
+    first = await ask(store, "0")
+    clock.now += 1
+    for number in range(1, MAX_PENDING):
+        await ask(store, str(number))
+
+    assert await store.pairing.ask("telegram", "late", "Eve") is None
+    assert await store.pairing.ask("telegram", "0", "Ada") == (first, False)
+    clock.now = first.expires_at
+    assert (await ask(store, "late")).sender_id == "late"
+    assert await store.pairing.ask("telegram", "later", "Eve") is None
+
+
+async def test_who_is_approved_may_write(store: Store, clock: FakeClock) -> None:
+    request = await ask(store)
+    clock.now += 7
+
+    person = await store.pairing.approve(f" {request.code.lower()}")
+
+    assert person == PairedSender("telegram", "1", "Ada", clock.now, request.code)
+    assert await store.pairing.is_approved("telegram", "1")
+    assert not await store.pairing.is_approved("discord", "1")
+    assert not await store.pairing.is_approved("telegram", "2")
+    assert await store.pairing.approved() == (person,)
+    assert await store.pairing.pending() == ()
+
+
+async def test_a_code_is_approved_once(store: Store) -> None:
+    request = await ask(store)
+    await store.pairing.approve(request.code)
+
+    with pytest.raises(NotFound, match="unknown or has expired"):
+        await store.pairing.approve(request.code)
+
+
+async def test_an_expired_code_is_as_good_as_none(store: Store, clock: FakeClock) -> None:
+    request = await ask(store)
+    clock.now = request.expires_at
+
+    assert await store.pairing.pending() == ()
+    with pytest.raises(NotFound):
+        await store.pairing.approve(request.code)
+    with pytest.raises(NotFound):
+        await store.pairing.reject(request.code)
+    assert not await store.pairing.is_approved("telegram", "1")
+
+
+async def test_a_rejected_code_is_gone(store: Store) -> None:
+    request = await ask(store)
+
+    await store.pairing.reject(request.code.lower())
+
+    assert await store.pairing.pending() == ()
+    with pytest.raises(NotFound, match=request.code):
+        await store.pairing.approve(request.code)
+    with pytest.raises(NotFound):
+        await store.pairing.reject(request.code)
+
+
+async def test_who_is_unpaired_has_to_ask_again(store: Store) -> None:
+    await store.pairing.approve((await ask(store)).code)
+    other = await store.pairing.approve((await ask(store, "2", sender="Grace")).code)
+
+    await store.pairing.unpair("telegram", "1")
+
+    assert await store.pairing.approved() == (other,)
+    assert not await store.pairing.is_approved("telegram", "1")
+    with pytest.raises(NotFound, match="not paired"):
+        await store.pairing.unpair("telegram", "1")
+
+
+async def test_who_is_approved_twice_keeps_the_first_approval_under_the_latest_name(
+    store: Store, clock: FakeClock
+) -> None:
+    first = await store.pairing.approve((await ask(store)).code)
+    clock.now += 5
+
+    again = await store.pairing.approve((await ask(store, sender="Ada L.")).code)
+
+    assert again == PairedSender("telegram", "1", "Ada L.", first.approved_at, first.approved_code)
+    assert await store.pairing.approved() == (again,)
