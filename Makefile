@@ -25,8 +25,8 @@ $(BIN)/python:
 
 install: .venv/.dev  ## Install the package and the developer tools into .venv
 
-demo: .venv/.runtime  ## Run the whole thing end to end on embedded defaults; ends by itself
-	@$(BIN)/tinyagi demo
+demo: .venv/.runtime  ## Run the whole thing end to end on embedded defaults; ends by itself (STAY=1: leaves its API running)
+	@$(BIN)/tinyagi demo $(if $(STAY),--stay)
 
 lint: .venv/.dev  ## Formatting, lint and spelling
 	@$(BIN)/ruff format --check .
@@ -47,9 +47,10 @@ check: lint types imports unit  ## Lint, types, layers, unit tests: under a minu
 test: lint types imports  ## Every check and every test
 	@$(BIN)/pytest
 
-bench: .venv/.bench  ## The queue beside other queues, the engine beside its floor; JSON on the last line of each
+bench: .venv/.bench  ## The queue beside other queues, the engine and the API beside their floors; JSON on the last line of each
 	@$(BIN)/python bench/queue_bench.py --quick
 	@$(BIN)/python bench/engine_bench.py --quick
+	@$(BIN)/python bench/http_bench.py --quick
 
 .venv/.clis: .venv/.dev
 	@npm install --silent --no-fund --no-audit --prefix .venv/clis @anthropic-ai/claude-code@2.1.325 @openai/codex@0.166.0 opencode-ai@1.18.33

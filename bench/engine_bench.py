@@ -101,7 +101,12 @@ async def engine_with(folder: Path, provider: Provider, **queue: Any) -> AsyncIt
     home = Home(folder / "home")
     home.prepare()
     agents = {name: {"name": name, "provider": "scripted"} for name in AGENTS}
-    settings = {"agents": agents, "workspace": {"path": str(folder / "workspace")}, "queue": queue}
+    settings = {
+        "agents": agents,
+        "workspace": {"path": str(folder / "workspace")},
+        "queue": queue,
+        "monitoring": {"heartbeat_interval": 0},
+    }
     home.settings_file.write_text(json.dumps(settings), encoding="utf-8")
     async with open_engine(home, adapters={"scripted": provider}) as engine:
         await engine.start()

@@ -2,9 +2,13 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Mapping
+import socket
+import time
+from collections.abc import AsyncIterator, Mapping
 from datetime import timedelta
 from functools import partial
+from importlib.metadata import version
+from typing import Protocol
 
 from tinyagi.domain.routing import route
 from tinyagi.engine.budgets import Budgets
@@ -17,7 +21,7 @@ from tinyagi.engine.live import Live
 from tinyagi.engine.outbox import Outbox
 from tinyagi.engine.rules import Rulebook
 from tinyagi.engine.runner import Runner
-from tinyagi.engine.serving import serve
+from tinyagi.engine.serving import Stop, share_fairly
 from tinyagi.engine.upkeep import Upkeep
 from tinyagi.plugins.host import Plugins
 from tinyagi.providers.api import Api
@@ -27,12 +31,21 @@ from tinyagi.providers.claude import Claude
 from tinyagi.providers.codex import Codex
 from tinyagi.providers.opencode import Opencode
 from tinyagi.providers.scripted import Scripted
+from tinyagi.server.access import check as check_access
+from tinyagi.server.app import create_app
+from tinyagi.server.http import bind, serving
+from tinyagi.server.metrics import Metrics
+from tinyagi.server.services import Daemon, Services
+from tinyagi.server.sse import Hub
 from tinyagi.settings.defaults import ensure
 from tinyagi.settings.document import Document
-from tinyagi.settings.environment import snapshot
+from tinyagi.settings.environment import api_host, api_port, api_token, snapshot
 from tinyagi.settings.home import Home
 from tinyagi.settings.live import LiveSettings
+from tinyagi.settings.server import ServerSettings
 from tinyagi.store.base import Store
+from tinyagi.store.health import StoreHealth
+from tinyagi.store.sqlite.health import examine
 from tinyagi.store.sqlite.store import SqliteStore
 
 
@@ -43,6 +56,11 @@ async def open_store(home: Home, rulebook: Rulebook) -> Store:
         policy=rulebook.current.policy,
         route=lambda text: route(text, rulebook.current.roster),
     )
+
+
+def examine_store(home: Home) -> StoreHealth:
+    """How the home's database is, without changing it; blocks."""
+    return examine(home.database)
 
 
 @contextlib.asynccontextmanager
@@ -57,8 +75,13 @@ async def open_inbox(home: Home) -> AsyncIterator[tuple[Store, Inbox]]:
 
 
 @contextlib.asynccontextmanager
-async def open_engine(home: Home, *, adapters: Mapping[str, Provider] | None = None) -> AsyncIterator[Engine]:
-    """An engine on this home, not started yet; its store and connections are closed with the block."""
+async def open_engine(
+    home: Home, *, adapters: Mapping[str, Provider] | None = None, own: Mapping[str, str] | None = None
+) -> AsyncIterator[Engine]:
+    """An engine on this home, not started yet; its store and connections are closed with the block.
+
+    `own` are variables that children find beside those of this process: where the API is, and its token.
+    """
     home.prepare()
     rulebook = Rulebook(LiveSettings(Document(home)), home)
     async with contextlib.AsyncExitStack() as stack:
@@ -70,21 +93,76 @@ async def open_engine(home: Home, *, adapters: Mapping[str, Provider] | None = N
             api = Api()
             stack.push_async_callback(api.aclose)
             adapters = _adapters(api)
-        yield _assemble(home, store, rulebook, plugins, adapters)
+        environment = {**snapshot(), **(own or {}), "TINYAGI_HOME": str(home.path)}
+        yield _assemble(home, store, rulebook, plugins, adapters, environment)
 
 
-async def run_until_signal(home: Home, say: Callable[[str], None]) -> None:
-    """Run the home's engine until SIGTERM or SIGINT; `say` tells what a person in front of it wants to know."""
+@contextlib.asynccontextmanager
+async def open_api(
+    engine: Engine,
+    home: Home,
+    listener: socket.socket,
+    daemon: Daemon,
+    configured: ServerSettings,
+    token: str | None = None,
+) -> AsyncIterator[None]:
+    """The API of a started engine, answering at the listener for as long as the block lasts."""
+    hub = Hub(engine.store, engine.live, max_readers=configured.max_streams)
+    services = Services(
+        engine=engine,
+        home=home,
+        hub=hub,
+        metrics=Metrics(),
+        daemon=daemon,
+        port=listener.getsockname()[1],
+        version=version("tinyagi"),
+        started_at=time.time_ns() // 1_000_000,
+    )
+    async with serving(create_app(services, configured, token), listener):
+        await hub.start()
+        try:
+            yield
+        finally:
+            await hub.stop()
+
+
+class Desk(Protocol):
+    """Whoever sits in front of the daemon."""
+
+    def say(self, text: str) -> None:
+        """Tell a person something worth knowing."""
+
+    def listening(self, host: str, port: int) -> None:
+        """The API answers there from now on."""
+
+
+async def run_daemon(home: Home, desk: Desk) -> bool:
+    """Run engine and API until SIGTERM or SIGINT; True when the API was asked for a restart instead."""
     for line in await asyncio.to_thread(ensure, home):
-        say(line)
-    async with open_engine(home) as engine:
-
-        def started(recovered: int) -> None:
-            say(f"TinyAGI runs on {home.path}. Ctrl-C stops it.")
-            if recovered:
-                say(f"Took back {recovered} messages that an earlier engine had not finished.")
-
-        await serve(engine, started, lambda: say("Finishing what runs. Ctrl-C again does not wait."))
+        desk.say(line)
+    environment = snapshot()
+    stored = LiveSettings(Document(home)).current.server
+    configured = stored.model_copy(update={"host": api_host(environment, stored.host)})
+    token = api_token(environment, configured.token)
+    check_access(configured, token)
+    with contextlib.closing(bind(configured.host, api_port(environment, configured.port))) as listener:
+        port = listener.getsockname()[1]
+        own = {"TINYAGI_API_PORT": str(port), **({} if token is None else {"TINYAGI_API_TOKEN": token})}
+        async with open_engine(home, own=own) as engine:
+            share_fairly()
+            stop = Stop(engine.halt)
+            stop.listen()
+            recovered = await engine.start()
+            async with open_api(engine, home, listener, stop, configured, token):
+                desk.listening(configured.host, port)
+                desk.say(f"TinyAGI runs on {home.path}, its API on http://{configured.host}:{port}. Ctrl-C stops it.")
+                if recovered:
+                    desk.say(f"Took back {recovered} messages that an earlier engine had not finished.")
+                await stop.wait()
+                desk.say("Finishing what runs. Ctrl-C again does not wait.")
+                # Agents that are still at work use the API, so it goes last.
+                await engine.stop()
+    return stop.wants_restart
 
 
 def _adapters(api: Api) -> dict[str, Provider]:
@@ -100,7 +178,12 @@ async def _plugins(home: Home, rulebook: Rulebook) -> Plugins:
 
 
 def _assemble(
-    home: Home, store: Store, rulebook: Rulebook, plugins: Plugins, adapters: Mapping[str, Provider]
+    home: Home,
+    store: Store,
+    rulebook: Rulebook,
+    plugins: Plugins,
+    adapters: Mapping[str, Provider],
+    environment: Mapping[str, str],
 ) -> Engine:
     budgets = Budgets(store.spending)
     runner = Runner(
@@ -109,7 +192,7 @@ def _assemble(
         providers=adapters,
         plugins=plugins,
         budgets=budgets,
-        environment={**snapshot(), "TINYAGI_HOME": str(home.path)},
+        environment=environment,
     )
     bench = Workbench(
         store=store,

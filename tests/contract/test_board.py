@@ -79,9 +79,9 @@ async def test_a_chosen_prefix_belongs_to_one_project(store: Store) -> None:
         await store.board.add_project(NewProject("Other", prefix="web"))
     with pytest.raises(Conflict, match="WEB is taken"):
         await store.board.replace_project(replace(app, prefix="WEB"))
-    with pytest.raises(Conflict, match="TASK is taken"):
-        await store.board.add_project(NewProject("Other", prefix="TASK"))
-    assert (await store.board.add_project(NewProject("Task"))).prefix == "TASK2"
+    with pytest.raises(Conflict, match="T is taken"):
+        await store.board.add_project(NewProject("Other", prefix="t"))
+    assert (await store.board.add_project(NewProject("T"))).prefix == "PROJ"
     assert (await store.board.replace_project(web)).prefix == "WEB"
 
 
@@ -138,7 +138,7 @@ async def test_tasks_are_numbered_under_the_prefix_of_their_project(store: Store
         await store.board.add_task(NewTask("t", project_id=project)) for project in (None, web.id, web.id, app.id, None)
     ]
 
-    assert [task.identifier for task in added] == ["TASK-1", "WEB-1", "WEB-2", "APP-1", "TASK-2"]
+    assert [task.identifier for task in added] == ["T-1", "WEB-1", "WEB-2", "APP-1", "T-2"]
     assert [task.number for task in added] == [1, 1, 2, 1, 2]
     assert all(task.id.startswith("task_") and len(task.id) == len("task_") + 8 for task in added)
 

@@ -130,3 +130,16 @@ async def test_who_is_approved_twice_keeps_the_first_approval_under_the_latest_n
 
     assert again == PairedSender("telegram", "1", "Ada L.", first.approved_at, first.approved_code)
     assert await store.pairing.approved() == (again,)
+
+
+async def test_people_who_were_approved_elsewhere_come_as_they_are_and_who_is_here_stays(store: Store) -> None:
+    here = await store.pairing.approve((await ask(store)).code)
+    bob = PairedSender("discord", "9", "Bob", 5, "HGFEDCBA")
+    cy = PairedSender("telegram", "2", "Cy", 6, None)
+
+    new = await store.pairing.take_over([bob, cy, PairedSender("telegram", "1", "Ada elsewhere", 1, None), bob])
+
+    assert new == 2
+    assert await store.pairing.approved() == (bob, cy, here)
+    assert await store.pairing.is_approved("discord", "9")
+    assert await store.pairing.take_over([bob, cy]) == 0

@@ -8,7 +8,7 @@ from typing import get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
-from tinyagi.settings.environment import BOT_TOKEN_NAMES, DEFAULT_PORT, PORT_NAMES
+from tinyagi.settings.environment import BOT_TOKEN_NAMES, DEFAULT_PORT, HOST_NAME, PORT_NAMES, TOKEN_NAME
 from tinyagi.settings.model import Settings
 from tinyagi.settings.section import Section
 
@@ -54,6 +54,6 @@ def test_every_choice_is_documented() -> None:
 
 
 def test_every_variable_is_documented() -> None:
-    for name in (*PORT_NAMES, *BOT_TOKEN_NAMES.values(), "TINYAGI_HOME"):
+    for name in (*PORT_NAMES, *BOT_TOKEN_NAMES.values(), HOST_NAME, TOKEN_NAME, "TINYAGI_HOME"):
         assert f"`{name}`" in PAGE, name
     assert str(DEFAULT_PORT) in PAGE

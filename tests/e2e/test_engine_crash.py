@@ -111,6 +111,8 @@ def _furnish(folder: Path) -> Home:
         # A crash uses an attempt, and here the same message may meet many of them.
         "queue": {"attempts": 1000, "recover_seconds": 0.1, "kill_grace_seconds": 0.5},
         "limits": {"agent_messages_per_minute": 1000},
+        "monitoring": {"heartbeat_interval": 0},
+        "server": {"port": 0},
     }
     home.settings_file.write_text(json.dumps(settings), encoding="utf-8")
     program = folder / "bin" / "claude"

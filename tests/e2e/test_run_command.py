@@ -13,6 +13,7 @@ import psutil
 import pytest
 
 from tests.support.log import read_all
+from tests.support.ports import free_port
 from tinyagi.domain.ids import AgentId
 from tinyagi.engine.inbox import Incoming
 from tinyagi.settings.home import Home
@@ -61,6 +62,8 @@ def furnish(folder: Path, **agent: object) -> Home:
         "workspace": {"path": str(folder / "workspace")},
         "agents": {"coder": {"name": "Coder", "provider": "scripted", **agent}},
         "queue": {"shutdown_grace_seconds": 30, "kill_grace_seconds": 1},
+        "monitoring": {"heartbeat_interval": 0},
+        "server": {"port": 0},
     }
     home.settings_file.write_text(json.dumps(settings), encoding="utf-8")
     (folder / "workspace" / "coder").mkdir(parents=True)
@@ -80,6 +83,7 @@ async def test_the_first_run_makes_a_home_and_says_what_it_chose(tmp_path: Path)
     home = Home(tmp_path / "new")
     # No agent program and no key: whatever this machine has is out of sight.
     bare = {"PATH": str(tmp_path), "HOME": str(tmp_path), "ANTHROPIC_API_KEY": "", "OPENAI_API_KEY": ""}
+    bare["TINYAGI_API_PORT"] = str(free_port())
     async with running(home, **bare) as process:
         heard = " ".join((await said(process, "Ctrl-C stops it")).split())
         process.send_signal(signal.SIGINT)

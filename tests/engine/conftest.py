@@ -50,6 +50,7 @@ class House:
             "queue": dict(FAST),
             "limits": {},
             "responses": {"suffix": False},
+            "monitoring": {"heartbeat_interval": 0},
         }
 
     @property

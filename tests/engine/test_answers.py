@@ -9,7 +9,7 @@ from tests.engine.conftest import House
 from tinyagi.domain.events import SettingsRejected
 from tinyagi.engine.attachments import attach, preview
 
-SECRET = "top secret"  # noqa: S105
+SECRET = "top secret"
 
 
 @pytest.fixture

@@ -77,7 +77,30 @@ async def test_a_delay_is_kept_with_the_message(house: House) -> None:
 
 async def test_files_are_named_in_the_prompt(house: House) -> None:
     async with house.open():
-        await house.send("@coder look at this", files=("/tmp/plan.pdf",))  # noqa: S108
+        plan = house.home.files / "plan.pdf"
+        plan.write_text("the plan")
+        await house.send("@coder look at this", files=("plan.pdf",))
         await house.drained()
 
-    assert house.puppet.prompts_of("coder") == ["look at this\n[file: /tmp/plan.pdf]"]
+    assert house.puppet.prompts_of("coder") == [f"look at this\n[file: {plan}]"]
+
+
+@pytest.mark.parametrize("file", ["/etc/passwd", "../settings.json", "nothing.pdf", "link.pdf"])
+async def test_a_file_from_elsewhere_is_refused_and_nothing_is_stored(house: House, file: str) -> None:
+    async with house.open(start=False):
+        (house.home.files / "link.pdf").symlink_to(house.home.settings_file)
+        with pytest.raises(InvalidInput, match="not attached"):
+            await house.send("@coder look at this", files=(file,))
+
+        assert await house.messages() == []
+
+
+async def test_a_file_of_the_agents_own_workspace_may_be_named(house: House) -> None:
+    async with house.open(start=False):
+        plan = house.folder / "workspace" / "coder" / "plan.pdf"
+        plan.parent.mkdir(parents=True)
+        plan.write_text("the plan")
+
+        await house.send("@coder look at this", files=(str(plan),))
+        with pytest.raises(InvalidInput, match="outside"):
+            await house.send("@tester look at this", files=(str(plan),))

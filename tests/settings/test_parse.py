@@ -164,6 +164,17 @@ def test_null_is_the_same_as_not_set() -> None:
     assert settings.models.anthropic.model == "sonnet"
 
 
+def test_a_chat_sticks_to_an_agent_as_the_original_wrote_it_too() -> None:
+    defaults = {"telegram:7": {"agentId": "coder"}, "telegram:8": "writer"}
+
+    settings = parse({"channels": {"defaults": defaults}})
+
+    assert settings.channels.defaults == {"telegram:7": "coder", "telegram:8": "writer"}
+    for wrong in ({}, {"agentId": 7}, {"agentId": None}):
+        with pytest.raises(InvalidSettings, match=r"channels\.defaults\.telegram:7: .* is no text"):
+            parse({"channels": {"defaults": {"telegram:7": wrong}}})
+
+
 def test_settings_cannot_be_changed() -> None:
     with pytest.raises(ValidationError):
         parse({}).queue.max_runs = 3

@@ -1,8 +1,11 @@
 """Shows the demo: what is going on while it plays, then the conversations as trees and the totals, or JSON."""
 
 import asyncio
+import contextlib
 import json
+import shlex
 import tempfile
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
@@ -13,17 +16,22 @@ from rich.text import Text
 from rich.tree import Tree
 
 from tinyagi.demo.report import Step, Story, Totals
-from tinyagi.demo.run import play
+from tinyagi.demo.run import home_in, play, stay
+from tinyagi.settings.home import Home
 
 
-def run_demo(*, as_json: bool) -> int:
+def run_demo(*, as_json: bool, stays: bool) -> int:
     """Play the demo in a folder of its own and return the exit code: 0 when the queue kept its promises."""
     console = Console(stderr=as_json, highlight=False)
-    with tempfile.TemporaryDirectory(prefix="tinyagi-demo-") as folder:
-        story = _play(Path(folder), console)
+    address = None
+    with _folder(stays) as folder:
+        story = _play(folder, console)
+        if stays:
+            address = stay(home_in(folder))
     totals = story.totals
     if as_json:
-        Console().print_json(json.dumps({**asdict(totals), "clean": totals.is_clean}))
+        told = {**asdict(totals), "clean": totals.is_clean, **({"address": address} if address else {})}
+        Console().print_json(json.dumps(told))
     else:
         console.print()
         for conversation in story.conversations:
@@ -34,7 +42,29 @@ def run_demo(*, as_json: bool) -> int:
             if totals.is_clean
             else "[red]The queue broke a promise: please report this with the table above.[/]"
         )
+        if address is not None:
+            console.print(_way_on(address, home_in(folder)))
     return 0 if totals.is_clean else 1
+
+
+@contextlib.contextmanager
+def _folder(stays: bool) -> Iterator[Path]:
+    """A folder for the company: gone with the demo, or left for whoever wants to go on."""
+    if stays:
+        yield Path(tempfile.mkdtemp(prefix="tinyagi-demo-"))
+    else:
+        with tempfile.TemporaryDirectory(prefix="tinyagi-demo-") as folder:
+            yield Path(folder)
+
+
+def _way_on(address: str, home: Home) -> str:
+    place = shlex.quote(str(home.path))
+    return (
+        f"\nThe company stays at work. Look:  [cyan]tinyagi --home {place} trace[/]\n"
+        f"Write:  [cyan]tinyagi --home {place} send --wait '@dev Ship the login page.'[/]\n"
+        f"Stop:   [cyan]tinyagi --home {place} stop[/]\n"
+        f"API:    {address}"
+    )
 
 
 def _play(folder: Path, console: Console) -> Story:

@@ -10,11 +10,16 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from tinyagi.daemon.starting import start
 from tinyagi.demo.report import Story, read_log, tell
 from tinyagi.demo.scenario import LETTERS, SCRIPTS, SETTINGS
-from tinyagi.domain.errors import TinyAGIError
+from tinyagi.domain.errors import InvalidInput, TinyAGIError
 from tinyagi.engine.inbox import Inbox, Incoming
+from tinyagi.server.http import bind
+from tinyagi.settings.document import Document
+from tinyagi.settings.environment import DEFAULT_PORT, PORT_NAMES, TOKEN_NAME, snapshot
 from tinyagi.settings.home import Home
+from tinyagi.settings.server import LOOPBACK
 from tinyagi.store.base import Store
 from tinyagi.wiring import open_inbox
 
@@ -26,9 +31,13 @@ class DemoFailed(TinyAGIError):
     """The engine process ended when it should not have."""
 
 
+def home_in(folder: Path) -> Home:
+    return Home(folder / "home")
+
+
 async def play(folder: Path, progress: Progress) -> Story:
     """Play every letter to its end and tell what happened."""
-    home = Home(folder / "home")
+    home = home_in(folder)
     _furnish(home, folder / "workspace")
     async with open_inbox(home) as (store, inbox):
         began = time.monotonic()
@@ -46,6 +55,29 @@ async def play(folder: Path, progress: Progress) -> Story:
             second.send_signal(signal.SIGTERM)
             await second.wait()
         return tell(await read_log(store), seconds)
+
+
+def stay(home: Home) -> str:
+    """Leave the company at work, with its API on the usual port if that is free, and return its address."""
+    port = DEFAULT_PORT if _is_free(DEFAULT_PORT) else 0
+    Document(home).update({"server": {"port": port}})
+    started = start(home, _environment(), token=None).daemon
+    if started.url is None:
+        raise DemoFailed(f"The daemon does not say where it is; see {home.logs}.")
+    return started.url
+
+
+def _is_free(port: int) -> bool:
+    try:
+        bind(LOOPBACK, port).close()
+    except InvalidInput:
+        return False
+    return True
+
+
+def _environment() -> dict[str, str]:
+    """Without what is meant for an installation of one's own."""
+    return {name: value for name, value in snapshot().items() if name not in {*PORT_NAMES, TOKEN_NAME}}
 
 
 def _furnish(home: Home, workspace: Path) -> None:
@@ -97,8 +129,8 @@ async def _engine(home: Home) -> AsyncIterator[Process]:
     """The engine as a process of its own, ended with the block whatever happens."""
     command = (sys.executable, "-m", "tinyagi", "run", "--home", str(home.path), "--quiet")
     # Its warnings are part of the plot: they are in the story that is told at the end.
-    with (home.logs / "engine.log").open("ab") as log:
-        process = await asyncio.create_subprocess_exec(*command, stderr=log)
+    with (home.logs / "demo.out").open("ab") as log:
+        process = await asyncio.create_subprocess_exec(*command, stderr=log, env=_environment())
     try:
         yield process
     finally:

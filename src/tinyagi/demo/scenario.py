@@ -36,6 +36,9 @@ SETTINGS: Final[Mapping[str, Any]] = {
     },
     # Fractions of a second instead of minutes, so that the demo shows retries while somebody watches.
     "queue": {"attempts": 3, "retry_base_seconds": 0.2, "retry_factor": 2, "recover_seconds": 1},
+    # Nobody writes but the people of the demo, and its daemon takes nobody's port.
+    "monitoring": {"heartbeat_interval": 0},
+    "server": {"port": 0},
 }
 
 # The first reply whose `when` is found in the prompt is given; see docs/howto/script-an-agent.md.

@@ -14,7 +14,7 @@ TaskId = NewType("TaskId", str)
 ProjectId = NewType("ProjectId", str)
 CommentId = NewType("CommentId", str)
 
-NO_PROJECT_PREFIX: Final = "TASK"
+NO_PROJECT_PREFIX: Final = "T"
 """Of tasks without a project; no project may have it."""
 AUTHOR_TYPES: Final = ("user", "agent")
 

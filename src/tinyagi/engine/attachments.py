@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from tinyagi.domain.code_spans import mask_code
+from tinyagi.domain.errors import InvalidInput
 
 _TAG: Final = re.compile(r"\[send_file:(?P<path>[^\[\]\n]+)\]")
 MAX_FILES: Final = 20
@@ -59,6 +60,14 @@ def find_file(named: str, folders: Sequence[Path]) -> Path | str:
     if not inside:
         return f"not attached, it is outside the workspace: {named}"
     return f"not attached, there is no such file: {named}"
+
+
+def confined(named: str, folders: Sequence[Path]) -> str:
+    """The real path of a file below one of the folders; raise InvalidInput when it is anywhere else."""
+    found = find_file(named, folders)
+    if isinstance(found, str):
+        raise InvalidInput(f"The file is {found}.")
+    return str(found)
 
 
 def write_long_answer(text: str, folder: Path, name: str) -> Path:

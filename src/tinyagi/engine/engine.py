@@ -8,12 +8,17 @@ from datetime import timedelta
 from tinyagi.domain.errors import NotFound, StoreError
 from tinyagi.domain.events import ProcessorStart, ProcessorStop, SettingsRejected
 from tinyagi.domain.ids import AgentId
+from tinyagi.engine.board import TaskBoard
 from tinyagi.engine.chats import ChatFiles
+from tinyagi.engine.heartbeat import Heartbeat
 from tinyagi.engine.inbox import Inbox
 from tinyagi.engine.lane import Workbench
 from tinyagi.engine.outbox import Outbox
 from tinyagi.engine.processor import Processor
+from tinyagi.engine.rules import Rules
 from tinyagi.engine.runs import Run, Stopped
+from tinyagi.engine.scheduler import Scheduler
+from tinyagi.engine.schedules import ScheduleBook
 from tinyagi.engine.tail import Tail
 from tinyagi.engine.upkeep import Upkeep
 from tinyagi.plugins.host import Plugins
@@ -25,7 +30,8 @@ log = logging.getLogger(__name__)
 class Engine:
     """One engine on one home.
 
-    `inbox` takes messages in, `outbox` sends what answers nothing, `live` tells what runs say; the rest is in `store`.
+    `inbox` takes messages in, `outbox` sends what answers nothing, `live` tells what runs say, `schedules` and `board`
+    take changes; the rest is in `store`.
     """
 
     def __init__(
@@ -40,6 +46,10 @@ class Engine:
         self._upkeep = upkeep
         self._chats = chats
         self._plugins = plugins
+        self.schedules = ScheduleBook(bench.store.schedules, bench.rulebook)
+        self.board = TaskBoard(bench.store.board, inbox, bench.rulebook)
+        self.heartbeat = Heartbeat(bench.store, inbox, bench.rulebook, bench.budgets)
+        self._scheduler = Scheduler(bench.store, inbox)
         self._processor = Processor(bench)
         self._tasks: list[asyncio.Task[None]] = []
         self._tail: Tail | None = None
@@ -56,6 +66,8 @@ class Engine:
             asyncio.create_task(self._upkeep.keep_tidying(), name="tidy"),
             asyncio.create_task(self._upkeep.follow_settings(), name="settings"),
             asyncio.create_task(self._chats.keep_writing(), name="chats"),
+            asyncio.create_task(self._scheduler.keep_sending(), name="schedules"),
+            asyncio.create_task(self.heartbeat.keep_beating(), name="heartbeat"),
         ]
         if self._plugins.wants_events:
             self._tail = Tail(self.store, self._plugins.dispatch, after=started - 1)
@@ -96,6 +108,11 @@ class Engine:
     async def reset(self, agent: AgentId, *, by: str) -> None:
         """Let the agent start afresh; a run that is going on keeps what it knows but leaves no session."""
         await self.store.sessions.reset(agent, by=by)
+
+    @property
+    def rules(self) -> Rules:
+        """The settings as the engine uses them now."""
+        return self._bench.rulebook.current
 
     def runs(self) -> tuple[Run, ...]:
         return tuple(self._bench.runs.values())

@@ -1,7 +1,9 @@
 """What people send: routed once, at the door, and stored with the facts of its routing."""
 
+import asyncio
 import time
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from tinyagi.domain.durations import millis
@@ -11,8 +13,9 @@ from tinyagi.domain.ids import AgentId, ConversationId, MessageId, TeamId
 from tinyagi.domain.messages import NewMessage, RoomPost
 from tinyagi.domain.responses import ChatMessage
 from tinyagi.domain.routing import Route, fan_out, prompt_from_room, room_posts
-from tinyagi.domain.teams import Team
+from tinyagi.domain.teams import Roster, Team
 from tinyagi.engine.answers import chain_start
+from tinyagi.engine.attachments import confined
 from tinyagi.engine.rules import Rulebook, Rules
 from tinyagi.store.base import Queue
 
@@ -53,13 +56,21 @@ class Inbox:
         if not incoming.message.strip() and not incoming.files:
             raise InvalidInput("A message needs a text or a file.")
         rules = self._rulebook.current
-        parts = [self._part(incoming, route, rules) for route in _routes(incoming, rules)]
+        routes = _routes(incoming, rules)
+        if incoming.files:
+            incoming = await asyncio.to_thread(_with_confined_files, incoming, routes, rules)
+        parts = [self._part(incoming, route, rules) for route in routes]
         posts = () if incoming.agent else room_posts(incoming.message, rules.roster)
         stored = await self._queue.enqueue_parts(
             parts,
             posts=[_room_post(post.text, rules.roster.teams[post.team], incoming.sender, rules) for post in posts],
         )
         return Submitted(stored[0].message_id, stored[0].conversation_id, tuple(one.message_id for one in stored))
+
+    def addressed(self, incoming: Incoming) -> NewMessage:
+        """The message for the agent or team that it names, for somebody else to store; raise InvalidInput."""
+        rules = self._rulebook.current
+        return self._part(incoming, route_to(incoming.agent or "", incoming.message, rules.roster), rules)
 
     async def post(self, team: TeamId, text: str, sender: str) -> ChatMessage:
         """Say something in a team's chat room."""
@@ -93,19 +104,30 @@ class Inbox:
         return (routed,) if route.team is None else (routed, chain_start(rules.roster.teams[route.team]))
 
 
+def _with_confined_files(incoming: Incoming, routes: Sequence[Route], rules: Rules) -> Incoming:
+    """Only files that the home or the agent's own workspace holds: a sender must not make an agent read others."""
+    folders = [rules.home.files, *(rules.setup_of(route.agent).workspace for route in routes)]
+    return replace(incoming, files=tuple(confined(file, folders) for file in incoming.files))
+
+
 def _routes(incoming: Incoming, rules: Rules) -> tuple[Route, ...]:
     roster = rules.roster
     if incoming.agent is None:
         chat = f"{incoming.channel}:{incoming.sender_id or incoming.sender}"
         sticky = rules.settings.channels.defaults.get(chat)
         return fan_out(incoming.message, roster, None if sticky is None else AgentId(sticky))
-    agent, team = AgentId(incoming.agent), TeamId(incoming.agent)
+    return (route_to(incoming.agent, incoming.message, roster),)
+
+
+def route_to(name: str, text: str, roster: Roster) -> Route:
+    """The route to a named agent or team, whatever the text says; raise InvalidInput when there is none."""
+    agent, team = AgentId(name), TeamId(name)
     if agent in roster.agents:
-        return (Route(agent, None, incoming.message),)
+        return Route(agent, None, text)
     if team in roster.teams:
-        return (Route(roster.teams[team].leader, team, incoming.message),)
+        return Route(roster.teams[team].leader, team, text)
     known = ", ".join([*roster.agents, *roster.teams])
-    raise InvalidInput(f"There is no agent or team {incoming.agent!r}; known are: {known}.")
+    raise InvalidInput(f"There is no agent or team {name!r}; known are: {known}.")
 
 
 def _room_post(text: str, team: Team, sender: str, rules: Rules) -> RoomPost:

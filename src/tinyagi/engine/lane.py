@@ -20,6 +20,7 @@ from tinyagi.engine.budgets import Budgets, RunWithheld
 from tinyagi.engine.interrupts import Interrupts
 from tinyagi.engine.keeping import kept
 from tinyagi.engine.live import Live
+from tinyagi.engine.log_context import about
 from tinyagi.engine.persisting import insist, persist
 from tinyagi.engine.rules import Rulebook, Rules
 from tinyagi.engine.runner import Runner
@@ -77,9 +78,9 @@ class Lane:
     async def _carry(self, claim: Claim, rules: Rules) -> Claim | None:
         """Bring one claim to its end and return the lane's next one, if it was taken with it."""
         bench = self._bench
-        if log.isEnabledFor(logging.INFO):
-            log.info("%s begins", _named(claim))
-        with bench.live.speaking(claim) as speaker:
+        with about(claim), bench.live.speaking(claim) as speaker:
+            if log.isEnabledFor(logging.INFO):
+                log.info("%s begins", _named(claim))
             work = asyncio.create_task(bench.runner.carry_out(claim, rules, speaker.say), name=f"run {claim.id}")
             run = bench.runs[claim.id] = Run(claim, work)
             try:

@@ -8,7 +8,7 @@ from tinyagi.domain.errors import InvalidInput
 from tinyagi.domain.ids import AgentId, ConversationId, MessageId
 from tinyagi.domain.responses import NewResponse, Response
 from tinyagi.engine.answers import Shaping
-from tinyagi.engine.attachments import find_file
+from tinyagi.engine.attachments import confined
 from tinyagi.engine.rules import Rulebook, Rules
 from tinyagi.plugins.host import Plugins
 from tinyagi.plugins.specs import HookContext
@@ -31,7 +31,7 @@ class Outbox:
             raise InvalidInput("A message needs a text or a file.")
         rules = self._rulebook.current
         folders = self._folders(new.agent, rules)
-        given = tuple(_confined(file, [*folders, self._files]) for file in new.files)
+        given = tuple(confined(file, [*folders, self._files]) for file in new.files)
         if new.agent is None:
             # Nobody's text: there is nobody to sign it and no workspace that its tags could mean.
             return await self._responses.send(replace(new, files=given))
@@ -48,13 +48,6 @@ class Outbox:
         if agent not in rules.roster.agents:
             raise InvalidInput(f"There is no agent {agent!r}.")
         return [rules.setup_of(agent).workspace]
-
-
-def _confined(named: str, folders: list[Path]) -> str:
-    found = find_file(named, folders)
-    if isinstance(found, str):
-        raise InvalidInput(f"The file is {found}.")
-    return str(found)
 
 
 def _context(new: NewResponse, agent: AgentId) -> HookContext:

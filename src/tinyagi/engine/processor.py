@@ -19,7 +19,9 @@ LONGEST_SLEEP: Final = timedelta(seconds=5)
 
 BUSY_SLEEP: Final = timedelta(milliseconds=50)
 SHORTEST_LOOK: Final = timedelta(milliseconds=15)
-"""Between two looks at the queue while lanes are busy: they find their own next message, and every commit wakes us."""
+"""Between two looks at the queue while lanes are busy: they find their own next message, and every commit wakes us.
+So it is while looks are in vain, because a paused lane is filled."""
+IN_VAIN: Final = 3
 
 
 class Processor:
@@ -35,6 +37,8 @@ class Processor:
         """When each lane last had its turn, counted in turns."""
         self._waiting = False
         """True when a lane with work found no free slot."""
+        self._in_vain = 0
+        """Looks in a row that have started nothing."""
         self._stopping = False
         self._wake = asyncio.Event()
         """Something has changed."""
@@ -86,11 +90,12 @@ class Processor:
             except StoreError as error:
                 log.warning("the queue cannot be read, next look in a second: %s", error)
                 sleep = 1.0
-            if self._lanes:
+            if self._lanes or self._in_vain >= IN_VAIN:
                 await _within(SHORTEST_LOOK.total_seconds(), self._freed)
             if not await _within(sleep, self._wake):
                 # Time alone makes things claimable.
                 self._dry.clear()
+                self._in_vain = 0
 
     async def _give_turns(self) -> None:
         version = self._store.changes.version
@@ -103,7 +108,9 @@ class Processor:
         self._waiting = len(ready) > free
         # Who has waited longest comes first.
         ready.sort(key=lambda agent: self._turns.get(agent, 0))
-        for agent in ready[: max(0, free)]:
+        starting = ready[: max(0, free)]
+        self._in_vain = 0 if starting else self._in_vain + 1
+        for agent in starting:
             self._start_lane(agent, version)
 
     def _start_lane(self, agent: AgentId, version: int) -> None:

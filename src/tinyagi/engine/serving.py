@@ -1,4 +1,4 @@
-"""Runs an engine until the process is told to end: the first signal is patient, the second is not."""
+"""How a process that runs an engine is told to end: the first time is patient, the second is not."""
 
 import asyncio
 import signal
@@ -6,8 +6,6 @@ import sys
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Final
-
-from tinyagi.engine.engine import Engine
 
 SWITCH: Final = timedelta(microseconds=100)
 
@@ -21,21 +19,30 @@ def share_fairly() -> None:
     sys.setswitchinterval(SWITCH.total_seconds())
 
 
-async def serve(engine: Engine, started: Callable[[int], None], stopping: Callable[[], None]) -> None:
-    """Start, wait for SIGTERM or SIGINT, stop. `started` is told how many messages were taken back."""
-    share_fairly()
-    loop = asyncio.get_running_loop()
-    asked = asyncio.Event()
+class Stop:
+    """Asked for by a signal or through the API."""
 
-    def on_signal() -> None:
-        if asked.is_set():
-            engine.halt()
-        else:
-            asked.set()
+    def __init__(self, halt: Callable[[], None]) -> None:
+        """`halt` is called when somebody does not want to wait any longer."""
+        self.wants_restart = False
+        self._halt = halt
+        self._asked = asyncio.Event()
 
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, on_signal)
-    started(await engine.start())
-    await asked.wait()
-    stopping()
-    await engine.stop()
+    def listen(self) -> None:
+        """Take SIGTERM and SIGINT as the wish to stop."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, self.ask)
+
+    def ask(self) -> None:
+        if self._asked.is_set():
+            self._halt()
+        self._asked.set()
+
+    def restart(self) -> None:
+        """Stop, and come back; a signal that was first wins."""
+        if not self._asked.is_set():
+            self.wants_restart = True
+            self._asked.set()
+
+    async def wait(self) -> None:
+        await self._asked.wait()

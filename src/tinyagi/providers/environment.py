@@ -16,7 +16,7 @@ _NAMES: Final = frozenset(
         *_PROXIES,
         *(name.lower() for name in _PROXIES),
         *("SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"),
-        *("TINYAGI_HOME", "TINYAGI_API_PORT"),
+        *("TINYAGI_HOME", "TINYAGI_API_PORT", "TINYAGI_API_TOKEN"),
     }
 )
 _PREFIXES: Final = ("LC_", "XDG_")

@@ -4,13 +4,14 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Final, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from tinyagi.domain.batching import Batching
 from tinyagi.domain.sessions import SessionScope
 from tinyagi.providers.base import Permissions, Wire
 from tinyagi.settings.queue import LimitsSettings, QueueSettings
 from tinyagi.settings.section import DAY, Names, Period, Seconds, Section
+from tinyagi.settings.server import ServerSettings
 
 DEFAULT_AGENT: Final = "tinyagi"
 PROVIDERS: Final = ("anthropic", "openai", "opencode", "api", "scripted")
@@ -42,12 +43,17 @@ class BotSettings(Section):
     bot_token: str | None = None
 
 
+def _bare_agent(value: object) -> object:
+    """The original writes an object around the id."""
+    return value.get("agentId", value) if isinstance(value, Mapping) else value
+
+
 class ChannelsSettings(Section):
     enabled: Names = ()
     discord: BotSettings = BotSettings()
     telegram: BotSettings = BotSettings()
     whatsapp: Section = Section()
-    defaults: Mapping[str, str] = Field(default_factory=dict)
+    defaults: Mapping[str, Annotated[str, BeforeValidator(_bare_agent)]] = Field(default_factory=dict)
     """The agent that a chat sticks to."""
 
 
@@ -151,5 +157,5 @@ class Settings(Section):
     responses: ResponsesSettings = ResponsesSettings()
     plugins: PluginsSettings = PluginsSettings()
     monitoring: MonitoringSettings = MonitoringSettings()
-    server: Section = Section()
+    server: ServerSettings = ServerSettings()
     pipeline: Section = Section()

@@ -134,6 +134,8 @@ def _workspace(settings: Settings, agent_id: AgentId, agent: AgentSettings, home
 
 
 def _expanded(path: str, name: str) -> Path:
+    if "\0" in path:
+        raise NotConfigured(f"{name} holds a NUL character, which no path can.")
     try:
         return Path(path).expanduser()
     except RuntimeError as error:

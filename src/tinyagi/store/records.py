@@ -87,6 +87,14 @@ class Board(Protocol):
     async def delete_comment(self, comment: CommentId) -> None:
         """Raise NotFound."""
 
+    async def take_over(self, projects: Sequence[Project], tasks: Sequence[Task], comments: Sequence[Comment]) -> int:
+        """Store rows of another board as they are, together, and return how many are new; nothing is sent.
+
+        What is here already, by its id, stays as it is. Tasks stand at the end of their columns in this order; one
+        of number 0 gets the next number. Raise Conflict when a prefix or an identifier is somebody else's, NotFound
+        when a task has no project or a comment no task.
+        """
+
 
 class Schedules(Protocol):
     """Messages that are sent when they are due, each due time once."""
@@ -148,6 +156,9 @@ class Pairing(Protocol):
 
     async def unpair(self, channel: str, sender_id: str) -> None:
         """Raise NotFound when this person is not approved."""
+
+    async def take_over(self, people: Sequence[PairedSender]) -> int:
+        """Store people approved elsewhere as they are, and return how many are new; who is here stays as they are."""
 
 
 class AuditLog(Protocol):

@@ -23,6 +23,7 @@ from tinyagi.store.sqlite.operations.projects import (
     project_of,
     replace_projects,
 )
+from tinyagi.store.sqlite.operations.take_over import TakeOver, take_over
 from tinyagi.store.sqlite.operations.tasks import (
     AddComment,
     AddTask,
@@ -102,9 +103,18 @@ class SqliteBoard:
         return comments
 
     async def add_comment(self, task: TaskId, *, author: str, author_type: str, content: str) -> Comment:
-        if author_type not in AUTHOR_TYPES:
-            raise InvalidInput(f"{author_type!r} is no kind of author: it is one of {', '.join(AUTHOR_TYPES)}.")
+        _check_author(author_type)
         return await self._writer.write(add_comments, AddComment(task, author, author_type, content))
 
     async def delete_comment(self, comment: CommentId) -> None:
         await self._writer.write(delete_comments, comment)
+
+    async def take_over(self, projects: Sequence[Project], tasks: Sequence[Task], comments: Sequence[Comment]) -> int:
+        for comment in comments:
+            _check_author(comment.author_type)
+        return await self._writer.write(take_over, TakeOver(projects, tasks, comments))
+
+
+def _check_author(author_type: str) -> None:
+    if author_type not in AUTHOR_TYPES:
+        raise InvalidInput(f"{author_type!r} is no kind of author: it is one of {', '.join(AUTHOR_TYPES)}.")

@@ -1,9 +1,9 @@
 """Pairing on SQLite."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from tinyagi.domain.pairing import PairedSender, PairingRequest
-from tinyagi.store.sqlite.operations.pairing import AskRequest, approve, ask, reject, unpair
+from tinyagi.store.sqlite.operations.pairing import AskRequest, approve, ask, reject, take_over, unpair
 from tinyagi.store.sqlite.readers import Readers
 from tinyagi.store.sqlite.writer import Writer
 
@@ -34,3 +34,6 @@ class SqlitePairing:
 
     async def unpair(self, channel: str, sender_id: str) -> None:
         await self._writer.write(unpair, (channel, sender_id))
+
+    async def take_over(self, people: Sequence[PairedSender]) -> int:
+        return await self._writer.write(take_over, people)

@@ -39,6 +39,13 @@ FROM tasks WHERE id = ?;
 INSERT INTO task_numbers (prefix, last) VALUES (?, 1) ON CONFLICT (prefix) DO UPDATE SET last = last + 1
 RETURNING last;
 
+-- name: raise_task_number
+-- For numbers that were given on another board.
+INSERT INTO task_numbers (prefix, last) VALUES (?, ?) ON CONFLICT (prefix) DO UPDATE SET last = max(last, excluded.last);
+
+-- name: identifier_in_use
+SELECT 1 FROM tasks WHERE identifier = ?;
+
 -- name: end_of_column
 SELECT ifnull(max(position), 0) + 1 FROM tasks WHERE status = ?;
 
@@ -64,6 +71,9 @@ DELETE FROM tasks WHERE id = ?;
 -- name: comments
 SELECT id, task_id, author, author_type, content, created_at FROM comments
 WHERE task_id = ? ORDER BY created_at, rowid;
+
+-- name: comment
+SELECT id, task_id, author, author_type, content, created_at FROM comments WHERE id = ?;
 
 -- name: insert_comment
 INSERT INTO comments (id, task_id, author, author_type, content, created_at) VALUES (?, ?, ?, ?, ?, ?);

@@ -1,7 +1,8 @@
 -- The event log and its durable readers.
 
 -- name: insert_event
-INSERT INTO events (id, type, version, message_id, conversation_id, conversation_started_at, agent, payload, created_at)
+-- OR FAIL here and elsewhere: a group that fails is rolled back whole, so no statement needs a journal of its own.
+INSERT OR FAIL INTO events (id, type, version, message_id, conversation_id, conversation_started_at, agent, payload, created_at)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: events_after

@@ -27,6 +27,10 @@ INSERT INTO paired_senders (channel, sender_id, sender, approved_at, approved_co
 ON CONFLICT (channel, sender_id) DO UPDATE SET sender = excluded.sender
 RETURNING channel, sender_id, sender, approved_at, approved_code;
 
+-- name: take_over_sender
+INSERT INTO paired_senders (channel, sender_id, sender, approved_at, approved_code) VALUES (?, ?, ?, ?, ?)
+ON CONFLICT (channel, sender_id) DO NOTHING;
+
 -- name: paired_sender
 SELECT 1 FROM paired_senders WHERE channel = ? AND sender_id = ?;
 

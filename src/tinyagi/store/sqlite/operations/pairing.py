@@ -2,7 +2,7 @@
 
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any
 
 from tinyagi.domain.durations import millis
@@ -44,6 +44,11 @@ def unpair(tx: Transaction, people: Sequence[tuple[str, str]]) -> list[None]:
         if not tx.change("unpair_sender", (channel, sender_id)):
             raise NotFound(f"{sender_id} is not paired on {channel}. `tinyagi pairing approved` lists who is.")
     return [None] * len(people)
+
+
+def take_over(tx: Transaction, requests: Sequence[Sequence[PairedSender]]) -> list[int]:
+    """Returns for each how many are new."""
+    return [sum(tx.change("take_over_sender", astuple(person)) for person in people) for people in requests]
 
 
 def _ask(tx: Transaction, request: AskRequest) -> tuple[PairingRequest, bool] | None:

@@ -1,7 +1,7 @@
 """Projects of the board: added, replaced and deleted. Each prefix belongs to one of them."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import astuple, replace
 from typing import Any
 
 from tinyagi.domain.board import (
@@ -45,6 +45,14 @@ def project_of(row: tuple[Any, ...]) -> Project:
     return replace(project, status=ProjectStatus(project.status))
 
 
+def free_prefix(tx: Transaction, text: str, project: str = "") -> str:
+    """The prefix in capitals, unless another project than this one has it."""
+    prefix = prefix_from(text)
+    if _is_taken(tx, prefix, project):
+        raise Conflict(f"The prefix {prefix} is taken. Choose another one, or leave it out to get one.")
+    return prefix
+
+
 def no_project(project: ProjectId) -> NotFound:
     return NotFound(f"There is no project {project}. List the projects to see which there are.")
 
@@ -53,29 +61,20 @@ def _add(tx: Transaction, new: NewProject) -> Project:
     if new.prefix is None:
         prefix = next(prefix for prefix in prefixes_for(new.name) if not _is_taken(tx, prefix))
     else:
-        prefix = _free_prefix(tx, new.prefix)
+        prefix = free_prefix(tx, new.prefix)
     project = Project(
         ProjectId(tx.new_id("proj")), new.name, new.description, prefix, new.color, new.status, tx.now, tx.now
     )
-    row = (project.id, project.name, project.description, prefix, project.color, project.status, tx.now, tx.now)
-    tx.connection.execute(tx.sql["insert_project"], row)
+    tx.connection.execute(tx.sql["insert_project"], astuple(project))
     return project
 
 
 def _replace(tx: Transaction, project: Project) -> Project:
     stored = find_project(tx, project.id)
-    prefix = _free_prefix(tx, project.prefix, project.id)
+    prefix = free_prefix(tx, project.prefix, project.id)
     row = (project.id, project.name, project.description, prefix, project.color, project.status, tx.now)
     tx.connection.execute(tx.sql["update_project"], row)
     return replace(project, prefix=prefix, created_at=stored.created_at, updated_at=tx.now)
-
-
-def _free_prefix(tx: Transaction, text: str, project: str = "") -> str:
-    """The prefix in capitals, unless another project than this one has it."""
-    prefix = prefix_from(text)
-    if _is_taken(tx, prefix, project):
-        raise Conflict(f"The prefix {prefix} is taken. Choose another one, or leave it out to get one.")
-    return prefix
 
 
 def _is_taken(tx: Transaction, prefix: str, project: str = "") -> bool:

@@ -80,7 +80,7 @@ def delete_tasks(tx: Transaction, tasks: Sequence[TaskId]) -> list[None]:
 def add_comments(tx: Transaction, requests: Sequence[AddComment]) -> list[Comment]:
     comments = []
     for request in requests:
-        _find(tx, request.task)
+        find_task(tx, request.task)
         comment = (tx.new_id("cmt"), request.task, request.author, request.author_type, request.content, tx.now)
         tx.connection.execute(tx.sql["insert_comment"], comment)
         comments.append(comment_of(comment))
@@ -92,6 +92,18 @@ def delete_comments(tx: Transaction, comments: Sequence[CommentId]) -> list[None
         if not tx.change("delete_comment", (comment,)):
             raise NotFound(f"There is no comment {comment}. List the comments of its task to see which there are.")
     return [None] * len(comments)
+
+
+def find_task(tx: Transaction, task: TaskId) -> Task:
+    row = tx.connection.execute(tx.sql["task"], (task,)).fetchone()
+    if row is None:
+        raise no_task(task)
+    return task_of(row)
+
+
+def end_of_column(tx: Transaction, status: TaskStatus) -> int:
+    position: int = tx.connection.execute(tx.sql["end_of_column"], (status,)).get
+    return position
 
 
 def task_of(row: tuple[Any, ...]) -> Task:
@@ -126,7 +138,7 @@ def _add(tx: Transaction, new: NewTask) -> Task:
         new.assignee,
         new.assignee_type,
         new.project_id,
-        _end_of_column(tx, new.status),
+        end_of_column(tx, new.status),
         tx.now,
         tx.now,
     )
@@ -136,14 +148,14 @@ def _add(tx: Transaction, new: NewTask) -> Task:
 
 def _replace(tx: Transaction, given: Task) -> tuple[Task, Task]:
     """The task as it was and as it is now. In another column it stands at the end."""
-    before = _find(tx, given.id)
+    before = find_task(tx, given.id)
     if given.project_id is not None:
         find_project(tx, given.project_id)
     after = replace(
         given,
         number=before.number,
         identifier=before.identifier,
-        position=given.position if given.status == before.status else _end_of_column(tx, given.status),
+        position=given.position if given.status == before.status else end_of_column(tx, given.status),
         created_at=before.created_at,
         updated_at=tx.now,
     )
@@ -160,7 +172,7 @@ def _arrange(tx: Transaction, columns: Mapping[TaskStatus, Sequence[TaskId]]) ->
         raise InvalidInput("A task has one place on the board: name each one once.")
     moves = []
     for status, tasks in columns.items():
-        before = [_find(tx, task) for task in tasks]
+        before = [find_task(tx, task) for task in tasks]
         column = map(task_of, tx.connection.execute(tx.sql["tasks"], every_task(status=status)))
         rest = [task.id for task in column if task.id not in named]
         places = enumerate([*tasks, *rest], start=1)
@@ -180,15 +192,3 @@ def _send(tx: Transaction, moves: Sequence[tuple[Task | None, Task, NewMessage |
     ]
     if starting:
         enqueue(tx, [EnqueueRequest((work,)) for work in starting])
-
-
-def _find(tx: Transaction, task: TaskId) -> Task:
-    row = tx.connection.execute(tx.sql["task"], (task,)).fetchone()
-    if row is None:
-        raise no_task(task)
-    return task_of(row)
-
-
-def _end_of_column(tx: Transaction, status: TaskStatus) -> int:
-    position: int = tx.connection.execute(tx.sql["end_of_column"], (status,)).get
-    return position

@@ -1,0 +1,49 @@
+"""How the daemon is, in one object."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from tinyagi.api.base import Model
+
+
+class ServerStatus(Model):
+    running: bool
+    port: int
+
+
+class ChannelStatus(Model):
+    """A channel that runs or should run."""
+
+    running: bool
+    enabled: Annotated[bool, Field(description="True when the settings want it to run.")]
+
+
+class HeartbeatStatus(Model):
+    running: Annotated[bool, Field(description="True when at least one agent has a heartbeat.")]
+    interval: Annotated[float, Field(description="Seconds, for agents that set none of their own.")]
+    last_sent: Annotated[int | None, Field(description="The last one of any agent, in ms.")]
+
+
+class PipelineStatus(Model):
+    enabled: Annotated[bool, Field(description="True when there is a lake: a pipeline has run on this home.")]
+
+
+class EngineStatus(Model):
+    runs: Annotated[int, Field(description="Runs that are going on.")]
+
+
+class Status(Model):
+    """The daemon is up."""
+
+    ok: bool = True
+    uptime: Annotated[int, Field(description="Seconds since the daemon started.")]
+    version: str
+    server: ServerStatus
+    channels: dict[str, ChannelStatus]
+    heartbeat: HeartbeatStatus
+    pipeline: PipelineStatus
+    engine: EngineStatus
+    agents: Annotated[int, Field(description="Agents that are configured.")]
+    teams: int
+    needs_restart: Annotated[tuple[str, ...], Field(description="Settings that count only after a restart.")]

@@ -1,0 +1,109 @@
+"""Schedules: listed, added, changed, deleted."""
+
+import secrets
+from datetime import UTC, datetime, timedelta
+
+from fastapi import Request
+
+from tinyagi.api import schedules as api
+from tinyagi.api.base import Ok
+from tinyagi.domain.ids import AgentId
+from tinyagi.domain.schedules import NewSchedule, Schedule, ScheduleId
+from tinyagi.engine.schedules import ScheduleFields
+from tinyagi.server.auditing import audited_router, tell
+from tinyagi.server.errors import responses
+from tinyagi.server.parameters import Key
+from tinyagi.server.services import Use
+
+router = audited_router()
+
+
+@router.get("/api/schedules", tags=["schedules"])
+async def list_schedules(services: Use) -> tuple[api.Schedule, ...]:
+    """Every schedule, oldest first."""
+    return tuple(map(_shown, await services.engine.schedules.all()))
+
+
+@router.post("/api/schedules", tags=["schedules"], responses=responses(409))
+async def add_schedule(services: Use, request: Request, new: api.NewSchedule) -> api.ScheduleSaved:
+    """Send a message again and again, or once at an instant."""
+    added = await services.engine.schedules.add(
+        NewSchedule(
+            label=new.label or f"{new.agent_id}-{secrets.token_hex(4)}",
+            agent_id=AgentId(new.agent_id),
+            message=new.message,
+            cron=new.cron,
+            run_at=new.run_at,
+            channel=new.channel,
+            sender=new.sender,
+            enabled=new.enabled,
+            timezone=new.timezone,
+        )
+    )
+    tell(request, added.label)
+    return api.ScheduleSaved(schedule=_shown(added))
+
+
+@router.put("/api/schedules/{schedule}", tags=["schedules"], responses=responses(404, 409))
+async def change_schedule(
+    services: Use, request: Request, schedule: Key, changes: api.ScheduleChanges
+) -> api.ScheduleSaved:
+    """Change some fields of a schedule; a new time counts from now."""
+    fields = _fields(changes)
+    changed = await services.engine.schedules.change(ScheduleId(schedule), **fields)
+    tell(request, f"{changed.label}: {', '.join(sorted(fields))}")
+    return api.ScheduleSaved(schedule=_shown(changed))
+
+
+@router.delete("/api/schedules/{schedule}", tags=["schedules"], responses=responses(404))
+async def delete_schedule(services: Use, schedule: Key) -> Ok:
+    """Delete a schedule; what it has sent already stays."""
+    await services.engine.schedules.remove(ScheduleId(schedule))
+    return Ok()
+
+
+def _fields(changes: api.ScheduleChanges) -> ScheduleFields:
+    fields = ScheduleFields()
+    if changes.label is not None:
+        fields["label"] = changes.label
+    if changes.agent_id is not None:
+        fields["agent_id"] = AgentId(changes.agent_id)
+    if changes.message is not None:
+        fields["message"] = changes.message
+    if changes.cron is not None:
+        fields["cron"] = changes.cron
+    if changes.run_at is not None:
+        fields["run_at"] = changes.run_at
+    if changes.channel is not None:
+        fields["channel"] = changes.channel
+    if changes.sender is not None:
+        fields["sender"] = changes.sender
+    if changes.enabled is not None:
+        fields["enabled"] = changes.enabled
+    if "timezone" in changes.model_fields_set:
+        fields["timezone"] = changes.timezone
+    return fields
+
+
+def _shown(schedule: Schedule) -> api.Schedule:
+    return api.Schedule(
+        id=schedule.id,
+        label=schedule.label,
+        agent_id=schedule.agent_id,
+        message=schedule.message,
+        cron=schedule.cron,
+        run_at=_date(schedule.run_at),
+        channel=schedule.channel,
+        sender=schedule.sender,
+        enabled=schedule.enabled,
+        timezone=schedule.timezone,
+        next_at=_date(schedule.next_at),
+        last_at=_date(schedule.last_at),
+        created_at=schedule.created_at,
+        updated_at=schedule.updated_at,
+    )
+
+
+def _date(instant: int | None) -> datetime | None:
+    # Exact where a division by 1000 would round.
+    return None if instant is None else datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=instant)

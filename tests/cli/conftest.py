@@ -1,0 +1,68 @@
+"""The command line in this process, on a home without a daemon or against a real server."""
+
+import asyncio
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from tests.server.conftest import Premises, closed_premises, premises
+from tinyagi.cli.main import app
+from tinyagi.settings.home import Home
+
+__all__ = ["closed_premises", "premises"]
+
+CLEAN = dict.fromkeys(("TINYAGI_HOME", "TINYAGI_API_PORT", "TINYCLAW_API_PORT", "TINYAGI_API_TOKEN"))
+
+
+@dataclass(frozen=True)
+class Shell:
+    """Types commands. What they print is in `stdout` and `stderr`, apart."""
+
+    home: Home
+    url: str | None = None
+    token: str | None = None
+
+    def __call__(self, *arguments: str, stdin: str | None = None) -> Result:
+        where = ["--home", str(self.home.path), *(("--url", self.url) if self.url else ())]
+        environment = {**CLEAN, "TINYAGI_API_TOKEN": self.token, "USER": "ada", "COLUMNS": "200"}
+        return CliRunner().invoke(app, [*where, *arguments], input=stdin, env=environment)
+
+    def json(self, *arguments: str) -> Any:
+        """What a command prints with --json: nothing else may be on stdout."""
+        result = self(*arguments, "--json")
+        assert result.exit_code == 0, result.stderr
+        return json.loads(result.stdout)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        stored: dict[str, Any] = json.loads(self.home.settings_file.read_text())
+        return stored
+
+
+@dataclass(frozen=True)
+class Remote:
+    """Types commands while the server goes on in this thread's event loop."""
+
+    shell: Shell
+
+    async def __call__(self, *arguments: str, stdin: str | None = None) -> Result:
+        return await asyncio.to_thread(self.shell, *arguments, stdin=stdin)
+
+    async def json(self, *arguments: str) -> Any:
+        return await asyncio.to_thread(self.shell.json, *arguments)
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Shell:
+    """On a new home, without a daemon."""
+    return Shell(Home(tmp_path / "home"))
+
+
+@pytest.fixture
+def remote(premises: Premises) -> Remote:
+    """Against the server of the premises."""
+    return Remote(Shell(premises.home, str(premises.http.base_url)))

@@ -1,0 +1,105 @@
+"""The command line explains itself, at once."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import typer
+
+from tests.cli.conftest import Shell
+from tinyagi.cli.main import app
+
+HEAVY = (
+    "anyio", "apsw", "asyncio", "fastapi", "httpx", "msgspec", "pluggy", "psutil", "pydantic", "pydantic_core",
+    "starlette", "uvicorn",
+)  # fmt: skip
+PROGRAM = """
+import sys
+sys.argv = ["tinyagi", *{arguments!r}]
+from tinyagi.cli.main import main
+try:
+    main()
+except SystemExit:
+    pass
+print("\\nLOADED", *sorted({{name.partition(".")[0] for name in sys.modules}}))
+"""
+READS = {
+    "agent list", "agent show", "agent provider", "team list", "team show", "team visualize", "chatroom",
+    "provider show", "provider list", "model", "pairing list", "pairing pending", "pairing approved", "schedule list",
+    "queue status", "queue dead", "trace", "plugin list", "bench", "status", "logs", "version", "doctor", "demo",
+}  # fmt: skip
+DESTROYS = {
+    "agent remove": ("coder",),
+    "team remove": ("dev",),
+    "provider remove": ("local",),
+    "channel reset": ("telegram",),
+    "pairing unpair": ("telegram", "7"),
+    "schedule remove": ("morning",),
+    "queue delete": ("7",),
+    "queue kill": ("7",),
+}
+
+
+def commands(group: Any = None, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    group = typer.main.get_command(app) if group is None else group
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from commands(command, f"{prefix}{name} ")
+        else:
+            yield f"{prefix}{name}", command
+
+
+COMMANDS = dict(commands())
+
+
+# Typer itself asks pydantic as soon as there is something to understand.
+@pytest.mark.parametrize(
+    ("arguments", "allowed"),
+    [(["--help"], set()), (["agent", "--help"], {"pydantic", "pydantic_core"})],
+)
+def test_help_loads_nothing_heavy(arguments: list[str], allowed: set[str]) -> None:
+    program = PROGRAM.format(arguments=arguments)
+    output = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+
+    loaded = output.rpartition("LOADED")[2].split()
+    assert "typer" in loaded
+    assert set(loaded) & set(HEAVY) - allowed == set()
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_says_what_it_does_and_gives_an_example(name: str, shell: Shell) -> None:
+    result = shell(*name.split(), "--help")
+
+    assert result.exit_code == 0
+    assert COMMANDS[name].help
+    assert "Examples:" in result.stdout or name == "version"
+
+
+@pytest.mark.parametrize("name", sorted(READS))
+def test_every_read_prints_json(name: str) -> None:
+    assert "--json" in [flag for option in COMMANDS[name].params for flag in option.opts]
+
+
+@pytest.mark.parametrize("name", sorted(DESTROYS))
+def test_what_destroys_asks_and_refuses_where_nobody_can_be_asked(name: str, shell: Shell) -> None:
+    result = shell(*name.split(), *DESTROYS[name])
+
+    assert result.exit_code == 2
+    assert "There is no terminal to ask at: add --yes." in result.stderr
+
+
+def test_the_root_lists_everything(shell: Shell) -> None:
+    listed = shell("--help").stdout
+
+    for name in {name.split()[0] for name in COMMANDS}:
+        assert f"│ {name} " in listed
+
+
+def test_an_unknown_command_is_a_wrong_call(shell: Shell) -> None:
+    assert shell("nonsense").exit_code == 2
+
+
+def test_the_version_is_printed(shell: Shell) -> None:
+    assert shell("version").stdout.strip() == shell.json("version")["version"]

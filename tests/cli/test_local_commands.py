@@ -1,0 +1,134 @@
+"""Commands that need no daemon: plugins, bench, waterfall, questions at a terminal."""
+
+import os
+import pty
+import subprocess
+import sys
+
+import pytest
+
+from tests.cli.conftest import Shell
+from tinyagi.cli.screen import duration, readable
+from tinyagi.plugins.discovery import find
+from tinyagi.settings.home import Home
+
+# Passwords are asked for at the controlling terminal, whatever stdin is.
+AT_TERMINAL = (
+    "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
+)
+
+
+def test_a_new_plugin_can_be_loaded(shell: Shell) -> None:
+    result = shell("plugin", "new", "my-plugin")
+
+    assert result.exit_code == 0, result.stderr
+    (plugin,) = find(shell.home.plugins, entry_points=False)
+    module = plugin.load()
+    assert module.transform_incoming("hello", None) == "hello"  # type: ignore[attr-defined]
+    assert [one["name"] for one in shell.json("plugin", "list")] == ["my-plugin"]
+
+
+def test_a_plugin_is_never_overwritten(shell: Shell) -> None:
+    shell("plugin", "new", "mine")
+    file = shell.home.plugins / "mine" / "plugin.py"
+    file.write_text("# changed")
+
+    result = shell("plugin", "new", "mine")
+
+    assert result.exit_code == 2
+    assert file.read_text() == "# changed"
+
+
+@pytest.mark.parametrize("name", ["../escape", "Mine", ""])
+def test_a_plugin_needs_a_proper_name(shell: Shell, name: str) -> None:
+    assert shell("plugin", "new", name).exit_code == 2
+    assert not shell.home.path.exists()
+
+
+def test_listing_plugins_runs_none_of_them(shell: Shell) -> None:
+    folder = shell.home.plugins / "loud"
+    folder.mkdir(parents=True)
+    (folder / "plugin.py").write_text("raise SystemExit('I ran')")
+
+    assert "loud" in shell("plugin", "list").stdout
+
+
+def test_disabled_plugins_are_marked(shell: Shell) -> None:
+    shell("plugin", "new", "one")
+    shell.home.settings_file.write_text('{"plugins": {"disabled": ["one"]}}')
+
+    assert shell.json("plugin", "list")[0]["enabled"] is False
+
+
+def test_the_bench_measures_and_leaves_nothing(shell: Shell) -> None:
+    measured = shell.json("bench", "--seconds", "0.2")
+
+    assert measured["enqueues_per_second"] > 0
+    assert measured["runs_per_second"] > 0
+    assert not shell.home.path.exists()
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "text"),
+    [(None, ""), (0, "0 ms"), (999, "999 ms"), (1_500, "1.5 s"), (61_000, "1 min 1 s"), (7_260_000, "2 h 1 min")],
+)
+def test_durations_are_short(milliseconds: int | None, text: str) -> None:
+    assert duration(milliseconds) == text
+
+
+def test_texts_keep_their_lines_and_lose_what_moves_a_cursor() -> None:
+    assert readable("one\r\ntwo\x1b[2J\t\u202ethree\x00") == "one\ntwo[2J\tthree\ufffd"
+
+
+def at_terminal(home: Home, *arguments: str, answers: dict[str, str]) -> tuple[int, str]:
+    """Run a command at a real terminal; each answer is typed when its question has been shown."""
+    master, slave = pty.openpty()
+    command = [sys.executable, "-m", "tinyagi", "--home", str(home.path), *arguments]
+    process = subprocess.Popen(
+        [sys.executable, "-c", AT_TERMINAL, *command], stdin=slave, stdout=slave, stderr=slave, start_new_session=True
+    )
+    os.close(slave)
+    shown, left = "", dict(answers)
+    try:
+        while chunk := os.read(master, 4096):
+            shown += chunk.decode()
+            question = next((question for question in left if question in shown), None)
+            if question is not None:
+                os.write(master, f"{left.pop(question)}\n".encode())
+    except OSError:
+        # Linux says so when the last one at the other end has left.
+        pass
+    finally:
+        os.close(master)
+    return process.wait(), shown
+
+
+def test_a_wizard_asks_for_what_the_options_leave_open(shell: Shell) -> None:
+    answers = {"Id of the new agent": "clerk", "Its name": "The Clerk", "Its model": "opus"}
+    code, shown = at_terminal(shell.home, "agent", "add", "--provider", "scripted", answers=answers)
+
+    assert code == 0, shown
+    assert "Its provider" not in shown
+    assert shell.settings["agents"]["clerk"] == {"name": "The Clerk", "provider": "scripted", "model": "opus"}
+
+
+def test_a_wizard_asks_again_until_the_answer_is_a_choice(shell: Shell) -> None:
+    # The space behind the colon comes after all that was typed ahead has been thrown away.
+    token = "The bot's token, from @BotFather: "
+    answers = {"Which channel": "pigeon", "Please say one of": "telegram", token: "123:abcdefghijkl"}
+    code, shown = at_terminal(shell.home, "channel", "setup", answers=answers)
+
+    assert code == 0, shown
+    assert "abcdefghijkl" not in shown
+    assert shell.settings["channels"]["telegram"]["bot_token"] == "123:abcdefghijkl"
+
+
+@pytest.mark.parametrize(("key", "code"), [("n", 1), ("y", 0)])
+def test_a_removal_is_asked_for(shell: Shell, key: str, code: int) -> None:
+    shell("agent", "add", "clerk", "--provider", "scripted")
+    shell("team", "add", "desk", "--agents", "clerk")
+
+    ended, shown = at_terminal(shell.home, "team", "remove", "desk", answers={"Remove the team": key})
+
+    assert ended == code, shown
+    assert ("desk" in shell.settings["teams"]) == (key == "n")

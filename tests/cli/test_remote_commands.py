@@ -1,0 +1,186 @@
+"""Commands that ask the daemon: the queue, rooms, schedules, pairing, traces."""
+
+import asyncio
+import json
+import sys
+
+import pytest
+
+from tests.cli.conftest import Remote, Shell
+from tests.server.conftest import Premises
+from tests.support.puppet import Gate
+from tinyagi.domain.retry import Failure, FailureKind
+from tinyagi.providers.base import RunFailed, RunRequest
+
+
+def failing(request: RunRequest) -> str:
+    raise RunFailed(Failure(FailureKind.MESSAGE, "it [b]does\x1b[0m not work"))
+
+
+async def test_the_queue_is_shown_by_lane(remote: Remote, premises: Premises) -> None:
+    premises.puppet.plays["coder"] = gate = Gate()
+    await remote("send", "@coder hello")
+    await gate.reached.wait()
+    await remote("queue", "pause", "writer")
+
+    told = await remote.json("queue", "status")
+    shown = (await remote("queue", "status")).stdout
+
+    assert (told["queue"]["processing"], told["processing"][0]["agent"]) == (1, "coder")
+    assert {lane["agent"]: lane["paused"] for lane in told["agents"]}["writer"]
+    assert "paused" in shown
+    gate.open.set()
+
+
+async def test_a_dead_message_is_listed_retried_and_deleted(remote: Remote, premises: Premises) -> None:
+    premises.puppet.plays["coder"] = failing
+    await remote("send", "@coder hello")
+    await premises.until_event("message_dead")
+    (dead,) = await remote.json("queue", "dead", "--agent", "coder")
+
+    shown = (await remote("queue", "dead")).stdout
+    assert "it [b]does" in shown
+    assert "\x1b" not in shown
+    premises.puppet.plays.clear()
+    assert (await remote("queue", "retry", str(dead["id"]), "--message", "again")).exit_code == 0
+    await premises.drained()
+    assert "No message is dead." in (await remote("queue", "dead")).stdout
+    gone = await remote("queue", "delete", str(dead["id"]), "--yes")
+    assert gone.exit_code == 1
+
+
+async def test_a_run_is_ended(remote: Remote, premises: Premises) -> None:
+    premises.puppet.plays["coder"] = gate = Gate()
+    await remote("send", "@coder hello")
+    await gate.reached.wait()
+    (run,) = (await remote.json("queue", "status"))["processing"]
+
+    result = await remote("queue", "kill", str(run["id"]), "--yes")
+
+    assert "The run of @coder is over." in result.stdout
+    assert len(await remote.json("queue", "dead")) == 1
+
+
+async def test_a_lane_goes_on(remote: Remote) -> None:
+    await remote("queue", "pause", "coder")
+    await remote("queue", "resume", "coder")
+
+    assert not any(lane["paused"] for lane in (await remote.json("queue", "status"))["agents"])
+    assert (await remote("queue", "pause", "nobody")).exit_code == 1
+
+
+async def test_a_room_is_read_and_written(remote: Remote) -> None:
+    assert "Nobody has said anything" in (await remote("chatroom", "dev")).stdout
+    await remote("chatroom", "dev", "hello [i]all[/i]")
+
+    assert "ada  hello [i]all[/i]" in (await remote("chatroom", "dev")).stdout
+    assert [line["message"] for line in await remote.json("chatroom", "dev")] == ["hello [i]all[/i]"]
+    assert (await remote("chatroom", "nobody")).exit_code == 1
+
+
+async def test_a_room_is_followed(remote: Remote, premises: Premises) -> None:
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-u", "-m", "tinyagi", "--url", str(premises.http.base_url)),
+        *("chatroom", "dev", "-f", "--json"),
+        stdout=asyncio.subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    try:
+        await remote("chatroom", "dev", "one")
+        first = json.loads(await process.stdout.readline())
+        await remote("chatroom", "dev", "two")
+        second = json.loads(await process.stdout.readline())
+    finally:
+        process.terminate()
+        await process.communicate()
+
+    assert [line["message"] for line in (first, second)] == ["one", "two"]
+
+
+async def test_a_schedule_is_added_disabled_enabled_and_removed(remote: Remote) -> None:
+    assert "There are no schedules." in (await remote("schedule", "list")).stdout
+    added = await remote.json(
+        "schedule", "add", "--cron", "0 9 * * 1-5", "--agent", "@coder", "-m", "Morning", "--label", "morning"
+    )
+    assert (added["agentId"], added["label"], added["enabled"]) == ("coder", "morning", True)
+    await remote("schedule", "disable", "morning")
+    assert [one["enabled"] for one in await remote.json("schedule", "list")] == [False]
+    await remote("schedule", "enable", added["id"])
+    assert "0 9 * * 1-5" in (await remote("schedule", "list")).stdout
+    assert (await remote("schedule", "remove", "morning", "--yes")).exit_code == 0
+    assert "There are: none." in (await remote("schedule", "enable", "morning")).stderr
+
+
+async def test_a_time_without_an_offset_is_a_time_of_this_machine(remote: Remote) -> None:
+    added = await remote.json("schedule", "add", "--at", "2040-01-31T09:00", "--agent", "coder", "-m", "Now")
+
+    assert added["runAt"].startswith("2040-01-3")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("--cron", "* * * * *", "--at", "2040-01-31T09:00"), "either --cron or --at"),
+        (("--at", "tomorrow", "--agent", "coder", "-m", "x"), "no date"),
+        (("--agent", "coder", "-m", "x"), "--cron or --at is missing"),
+    ],
+)
+def test_a_schedule_needs_one_time(shell: Shell, arguments: tuple[str, ...], sentence: str) -> None:
+    result = shell("schedule", "add", *arguments)
+
+    assert result.exit_code == 2
+    assert sentence in result.stderr
+
+
+async def test_people_are_approved_and_unpaired(remote: Remote, premises: Premises) -> None:
+    assert "There is nobody." in (await remote("pairing", "list")).stdout
+    await premises.store.pairing.ask("telegram", "77", "Gr\x1bace")
+    (waiting,) = await remote.json("pairing", "pending")
+    assert waiting["code"] in (await remote("pairing", "pending")).stdout
+
+    approved = await remote("pairing", "approve", waiting["code"].lower())
+
+    assert approved.stdout == "Grace may write on telegram now.\n"
+    assert [one["senderId"] for one in await remote.json("pairing", "approved")] == ["77"]
+    assert "may write" in (await remote("pairing", "list")).stdout
+    assert (await remote("pairing", "unpair", "telegram", "77", "--yes")).exit_code == 0
+    assert await remote.json("pairing", "list") == {"pending": [], "approved": []}
+
+
+async def test_a_conversation_is_drawn(remote: Remote, premises: Premises) -> None:
+    premises.puppet.plays["coder"] = lambda request: "Built. [@writer: document it]"
+    told = await remote.json("send", "@dev build it", "--wait")
+
+    lines = (await remote("trace", told["conversationId"])).stdout.splitlines()
+    listed = (await remote("trace")).stdout
+
+    assert lines[0].startswith(f"{told['conversationId']}  done  2 messages, 1 hop,")
+    rows = [line for line in lines if "█" in line]
+    assert [row.strip().split("  ")[0] for row in rows] == ["ada → @coder", "└ @coder → @writer"]
+    assert "Built. [@writer: document it]" in rows[0]
+    assert told["conversationId"] in listed
+    assert (await remote.json("trace", told["conversationId"]))["status"] == "done"
+    assert (await remote("trace", "unknown")).exit_code == 1
+
+
+async def test_without_conversations_there_is_a_hint(remote: Remote) -> None:
+    assert "tinyagi send" in (await remote("trace")).stdout
+
+
+async def test_a_channel_that_the_daemon_does_not_run(remote: Remote) -> None:
+    for action in ("start", "stop", "restart"):
+        result = await remote("channel", action, "telegram")
+        assert result.exit_code == 1
+        assert "runs no channel telegram" in result.stderr
+
+
+async def test_a_wrong_token_says_where_the_right_one_goes(closed_premises: Premises) -> None:
+    closed_premises.token = "a-token-of-some-length"
+    async with closed_premises.serve() as served:
+        url = str(served.http.base_url)
+        stranger = await Remote(Shell(served.home, url))("queue", "status")
+        friend = await Remote(Shell(served.home, url, served.token))("queue", "status")
+
+    assert stranger.exit_code == 1
+    assert "TINYAGI_API_TOKEN" in stranger.stderr
+    assert friend.exit_code == 0

@@ -1,0 +1,186 @@
+"""Sending, and waiting until a conversation is over."""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+
+from tests.cli.conftest import Remote, Shell
+from tests.server.conftest import Premises
+from tests.support.puppet import Gate
+from tinyagi.domain.retry import Failure, FailureKind
+from tinyagi.providers.base import RunFailed, RunRequest
+
+
+def saying(text: str) -> object:
+    return lambda request: text
+
+
+def failing(request: RunRequest) -> str:
+    raise RunFailed(Failure(FailureKind.MESSAGE, "the [red]disk\x1b[31m is full"))
+
+
+async def test_a_message_is_stored_and_its_conversation_named(remote: Remote, premises: Premises) -> None:
+    result = await remote("send", "@coder hello")
+
+    (message,) = await premises.messages()
+    assert (message.channel, message.sender, message.message) == ("cli", "ada", "hello")
+    assert f"tinyagi trace {message.conversation_id}" in result.stdout
+
+
+async def test_json_is_what_the_server_answered(remote: Remote) -> None:
+    sent = await remote.json("send", "hello", "--agent", "@writer", "--sender", "Grace")
+
+    assert sent["ok"]
+    assert sent["messageId"] == sent["conversationId"]
+
+
+async def test_the_text_may_come_from_a_pipe(remote: Remote, premises: Premises) -> None:
+    await remote("send", "-", "--agent", "coder", stdin="a long\ntext\n")
+
+    assert [message.message for message in await premises.messages()] == ["a long\ntext\n"]
+
+
+async def test_waiting_prints_the_answer_and_nothing_else_on_stdout(remote: Remote, premises: Premises) -> None:
+    premises.puppet.plays["coder"] = saying("It is [b]done[/b].\x1b[2J")  # type: ignore[assignment]
+
+    result = await remote("send", "@coder hello", "--wait")
+
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout == "It is [b]done[/b].[2J\n\n"
+    assert result.stderr == "@coder\n"
+
+
+async def test_waiting_goes_on_until_teammates_have_answered(remote: Remote, premises: Premises) -> None:
+    premises.puppet.plays |= {
+        "coder": saying("Built. [@writer: document it] [@tester: test it]"),  # type: ignore[dict-item]
+        "writer": saying("Documented."),  # type: ignore[dict-item]
+        "tester": saying("Tested."),  # type: ignore[dict-item]
+    }
+
+    result = await remote("send", "@dev build it", "--wait")
+
+    answers = result.stdout.split("\n\n")
+    assert answers[0] == "Built. @coder → @writer: document it @coder → @tester: test it"
+    assert sorted(answers[1:]) == ["", "Documented.", "Tested."]
+
+
+async def test_waiting_covers_every_agent_that_a_text_names(remote: Remote) -> None:
+    told = await remote.json("send", "[@coder: one] [@writer: two]", "--wait")
+
+    assert {(answer["agent"], answer["text"]) for answer in told["answers"]} == {
+        ("coder", "echo: one"),
+        ("writer", "echo: two"),
+    }
+    assert (told["status"], len(told["messageIds"]), told["dead"]) == ("done", 2, [])
+
+
+async def test_a_long_answer_is_printed_in_full(remote: Remote, premises: Premises) -> None:
+    premises.puppet.plays["coder"] = saying("word " * 5_000 + "end")  # type: ignore[assignment]
+
+    result = await remote("send", "@coder hello", "--wait")
+
+    assert result.stdout.strip().endswith("end")
+    assert len(result.stdout) > 25_000
+
+
+async def test_a_dead_message_is_told_with_its_reason(remote: Remote, premises: Premises) -> None:
+    premises.puppet.plays["coder"] = failing
+
+    result = await remote("send", "@coder hello", "--wait")
+
+    assert result.exit_code == 1
+    assert "@coder gave up: the [red]disk" in result.stderr
+    assert "\x1b" not in result.stderr
+
+
+async def test_a_provider_that_is_away_is_told_while_one_waits(remote: Remote, premises: Premises) -> None:
+    def away(request: RunRequest) -> str:
+        premises.puppet.plays.clear()
+        raise RunFailed(Failure(FailureKind.UNAVAILABLE, "no connection"))
+
+    premises.puppet.plays["coder"] = away
+
+    result = await remote("send", "@coder hello", "--wait")
+
+    assert result.exit_code == 0
+    assert "@coder: no connection" in result.stderr
+    assert result.stdout == "echo: hello\n\n"
+
+
+async def test_a_message_that_runs_in_somebody_elses_run_is_answered_too(remote: Remote, premises: Premises) -> None:
+    premises.puppet.plays["coder"] = gate = Gate("both done")
+    await remote("send", "@coder one")
+    await gate.reached.wait()
+    await remote("send", "@coder two")
+    waiting = asyncio.create_task(remote("send", "@coder three", "--wait"))
+
+    async def three_are_there() -> bool:
+        return len(await premises.messages()) == 3
+
+    await premises.until(three_are_there)
+    gate.open.set()
+    result = await waiting
+
+    assert result.exit_code == 0
+    assert result.stdout == "both done\n\n"
+
+
+async def test_time_may_run_out_without_the_message(remote: Remote, premises: Premises) -> None:
+    premises.puppet.plays["coder"] = gate = Gate()
+
+    result = await remote("send", "@coder hello", "--wait", "--timeout", "0.5")
+
+    assert result.exit_code == 1
+    assert "it goes on. See it: tinyagi trace cli_" in result.stderr
+    gate.open.set()
+    await premises.drained()
+
+
+async def test_an_interrupt_leaves_the_message_running(remote: Remote, premises: Premises) -> None:
+    premises.puppet.plays["coder"] = gate = Gate()
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "tinyagi", "--home", str(premises.home.path), "--url", str(premises.http.base_url)),
+        *("send", "@coder hello", "--wait"),
+        stderr=asyncio.subprocess.PIPE,
+    )
+    await gate.reached.wait()
+    os.kill(process.pid, signal.SIGINT)
+    _, stderr = await process.communicate()
+
+    assert process.returncode == 130
+    assert b"goes on without you" in stderr
+    gate.open.set()
+    await premises.drained()
+    assert [message.status for message in await premises.messages()] == ["completed"]
+
+
+async def test_a_file_is_copied_to_where_agents_may_read_it(premises: Premises, tmp_path: Path) -> None:
+    file = tmp_path / "a plan (v2).txt"
+    file.write_text("the plan")
+    with_port = {**json.loads(premises.home.settings_file.read_text()), "server": {"port": premises.port}}
+    premises.home.settings_file.write_text(json.dumps(with_port))
+
+    result = await Remote(Shell(premises.home))("send", "@coder see this", "--file", str(file))
+
+    assert result.exit_code == 0, result.stderr
+    (message,) = await premises.messages()
+    (copy,) = json.loads(message.files or "[]")
+    assert Path(copy).parent == premises.home.files
+    assert Path(copy).name.startswith("a_plan_v2")
+    assert Path(copy).read_text() == "the plan"
+
+
+async def test_mistakes_are_wrong_calls(remote: Remote, tmp_path: Path) -> None:
+    nothing = await remote("send", " ")
+    far = await remote("send", "hello", "--file", str(tmp_path))
+    missing = await asyncio.to_thread(Shell(remote.shell.home), "send", "hello", "--file", str(tmp_path / "none"))
+    nobody = await remote("send", "hello", "--agent", "nobody")
+
+    assert (nothing.exit_code, far.exit_code, missing.exit_code, nobody.exit_code) == (2, 2, 2, 1)
+    assert "nothing to send" in nothing.stderr
+    assert "leave out --url" in far.stderr
+    assert "there is no file" in missing.stderr
+    assert "known are: coder" in nobody.stderr

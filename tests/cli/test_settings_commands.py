@@ -1,0 +1,232 @@
+"""Agents, teams, providers and channels are set up the same way with a daemon and before the first start."""
+
+import asyncio
+import json
+import sys
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import Remote, Shell
+from tests.server.conftest import Premises
+from tinyagi.settings.home import Home
+
+DESKS = pytest.mark.parametrize("desk", ["file", "daemon"])
+SETTINGS: Mapping[str, Any] = {
+    "models": {"provider": "scripted"},
+    "agents": {name: {"name": name.title(), "provider": "scripted"} for name in ("coder", "writer", "tester")},
+    "teams": {"dev": {"name": "Dev", "agents": ["coder", "writer"], "leader_agent": "coder"}},
+}
+
+
+@asynccontextmanager
+async def typing_at(desk: str, folder: Path, changed: Mapping[str, Any] = {}) -> AsyncIterator[Remote]:
+    """A shell on these settings, with or without a daemon that serves them."""
+    if desk == "file":
+        home = Home(folder / "home")
+        home.prepare()
+        home.settings_file.write_text(json.dumps({**SETTINGS, **changed}))
+        yield Remote(Shell(home))
+        return
+    premises = Premises(folder)
+    premises.settings |= {**SETTINGS, **changed}
+    async with premises.serve():
+        yield Remote(Shell(premises.home, str(premises.http.base_url)))
+
+
+async def stored(typed: Remote, *path: str) -> Any:
+    found: Any = typed.shell.settings
+    for name in path:
+        found = found[name]
+    return found
+
+
+@DESKS
+async def test_an_agent_is_added_shown_and_listed(desk: str, tmp_path: Path) -> None:
+    async with typing_at(desk, tmp_path) as typed:
+        result = await typed("agent", "add", "clerk", "--model", "opus", "--prompt", "Be kind.")
+
+        assert result.exit_code == 0, result.stderr
+        added = {"name": "Clerk", "provider": "scripted", "model": "opus", "system_prompt": "Be kind."}
+        assert await stored(typed, "agents", "clerk") == added
+        assert await typed.json("agent", "show", "clerk") == {"id": "clerk", **added, "teams": []}
+        assert list(await typed.json("agent", "list")) == ["coder", "writer", "tester", "clerk"]
+        assert "@clerk" in (await typed("agent", "list")).stdout
+
+
+@DESKS
+async def test_settings_of_any_shape_are_shown(desk: str, tmp_path: Path) -> None:
+    agent = {**SETTINGS["agents"]["coder"], "heartbeat": {"interval": 60}, "pass_environment": ["A"]}
+    async with typing_at(desk, tmp_path, {"agents": {"coder": agent}, "teams": {}}) as typed:
+        shown = (await typed("agent", "show", "coder")).stdout
+
+        assert '{"interval": 60}' in shown
+        assert '["A"]' in shown
+
+
+@DESKS
+async def test_an_agent_gets_another_provider(desk: str, tmp_path: Path) -> None:
+    async with typing_at(desk, tmp_path) as typed:
+        await typed("agent", "provider", "coder", "openai", "-m", "gpt")
+
+        told = {"agent": "coder", "provider": "openai", "model": "gpt"}
+        assert await typed.json("agent", "provider", "coder") == told
+        assert (await stored(typed, "agents", "coder"))["name"] == "Coder"
+
+
+@DESKS
+@pytest.mark.parametrize(
+    ("command", "sentence"),
+    [
+        (("agent", "add", "coder"), "There is an agent 'coder' already."),
+        (("agent", "add", "Not An Id"), "no id"),
+        (("agent", "add", "new", "--provider", "nobody"), "'nobody' is no provider"),
+        (("agent", "show", "nobody"), "There are: coder, writer, tester."),
+        (("agent", "provider", "nobody", "openai"), "There is no agent 'nobody'."),
+        (("team", "add", "coder", "--agents", "writer"), "There is an agent 'coder'"),
+        (("team", "add", "dev", "--agents", "writer"), "There is a team 'dev' already."),
+        (("team", "add", "new", "--agents", "nobody"), "nobody"),
+        (("team", "add", "new", "--agents", "coder", "--leader", "tester"), "'tester' is none of coder"),
+        (("team", "show", "nobody"), "There are: dev."),
+        (("team", "remove", "nobody", "--yes"), "There is no team 'nobody'."),
+        (("team", "remove-agent", "dev", "tester"), "@tester is not in #dev"),
+        (("provider", "set", "nobody"), "is no provider"),
+        (("provider", "remove", "nobody", "--yes"), "There is no provider 'nobody'."),
+        (("provider", "add", "new", "--url", "not a url"), "base_url"),
+        (("channel", "setup", "pigeon"), "'pigeon' is none of discord, telegram, whatsapp"),
+    ],
+)
+async def test_mistakes_are_told_and_change_nothing(
+    desk: str, command: tuple[str, ...], sentence: str, tmp_path: Path
+) -> None:
+    async with typing_at(desk, tmp_path) as typed:
+        before = typed.shell.settings
+        result = await typed(*command)
+
+        assert result.exit_code in {1, 2}
+        assert sentence in result.stderr
+        assert "Traceback" not in result.stderr
+        assert typed.shell.settings == before
+
+
+@DESKS
+async def test_a_team_is_added_and_changed(desk: str, tmp_path: Path) -> None:
+    async with typing_at(desk, tmp_path) as typed:
+        added = await typed("team", "add", "ops", "--agents", "@tester, writer")
+        assert added.exit_code == 0, added.stderr
+        await typed("team", "add-agent", "ops", "coder", "--leader")
+        await typed("team", "remove-agent", "ops", "tester")
+
+        assert await typed.json("team", "show", "ops") == {
+            "id": "ops", "name": "Ops", "agents": ["writer", "coder"], "leader_agent": "coder",
+        }  # fmt: skip
+        await typed("team", "remove-agent", "ops", "coder")
+        assert (await stored(typed, "teams", "ops"))["leader_agent"] == "writer"
+        assert "last one" in (await typed("team", "remove-agent", "ops", "writer")).stderr
+        assert (await typed("team", "remove", "ops", "--yes")).exit_code == 0
+        assert list(await typed.json("team", "list")) == ["dev"]
+
+
+@DESKS
+async def test_teams_are_drawn(desk: str, tmp_path: Path) -> None:
+    async with typing_at(desk, tmp_path) as typed:
+        drawn = (await typed("team", "visualize")).stdout
+
+        assert drawn.splitlines()[:3] == ["#dev  Dev", "└── @coder  scripted  leads", "    └── @writer  scripted"]
+
+
+@DESKS
+async def test_the_default_provider_and_model_are_chosen(desk: str, tmp_path: Path) -> None:
+    async with typing_at(desk, tmp_path) as typed:
+        assert "no models" in (await typed("model", "opus")).stderr
+        await typed("provider", "set", "anthropic", "--model", "opus", "--api-key", "sk-ant-0123456789")
+        assert await typed.json("provider", "show") == {"provider": "anthropic", "model": "opus"}
+        await typed("model", "haiku")
+
+        assert await typed.json("model") == {"provider": "anthropic", "model": "haiku"}
+        assert (await stored(typed, "models", "anthropic"))["api_key"] == "sk-ant-0123456789"
+
+
+@DESKS
+async def test_a_provider_is_added_with_a_key_that_is_never_shown(desk: str, tmp_path: Path) -> None:
+    async with typing_at(desk, tmp_path) as typed:
+        result = await typed(
+            "provider", "add", "local", "--url", "http://localhost/v1", "--key", "-", stdin="sk-0123456789\n"
+        )
+        assert result.exit_code == 0, result.stderr
+        assert (await stored(typed, "custom_providers", "local"))["api_key"] == "sk-0123456789"
+        assert "0123456" not in (await typed("provider", "list", "--json")).output
+        await typed("provider", "set", "custom:local")
+
+        used = await typed("provider", "remove", "local", "--yes")
+        assert "still used by models.provider" in used.stderr
+        await typed("provider", "set", "scripted")
+        assert (await typed("provider", "remove", "custom:local", "--yes")).exit_code == 0
+
+
+@DESKS
+async def test_a_channel_is_set_up_and_forgotten(desk: str, tmp_path: Path) -> None:
+    async with typing_at(desk, tmp_path) as typed:
+        await typed("channel", "setup", "telegram", "--token", "-", stdin="123:abcdefghijkl\n")
+        channels = {"enabled": ["telegram"], "telegram": {"bot_token": "123:abcdefghijkl"}}
+        assert await stored(typed, "channels") == channels
+
+        await typed("channel", "reset", "telegram", "--yes")
+        assert await stored(typed, "channels") == {"enabled": []}
+
+
+@pytest.mark.parametrize("command", [("agent", "list"), ("team", "list"), ("provider", "list"), ("model",)])
+def test_looking_at_a_new_home_makes_nothing(shell: Shell, command: tuple[str, ...]) -> None:
+    assert shell(*command).exit_code == 0
+    assert not shell.home.path.exists()
+
+
+def test_the_first_edit_begins_with_the_settings_of_a_first_start(shell: Shell) -> None:
+    result = shell("agent", "add", "coder", "--provider", "scripted")
+
+    assert "First run:" in result.stderr
+    assert list(shell.settings["agents"]) == ["tinyagi", "coder"]
+
+
+def test_settings_that_are_broken_are_told_and_left(shell: Shell) -> None:
+    shell.home.prepare()
+    shell.home.settings_file.write_text("{")
+
+    result = shell("agent", "add", "coder")
+
+    assert result.exit_code == 1
+    assert "line 1, column 2" in result.stderr
+    assert shell.home.settings_file.read_text() == "{"
+
+
+async def test_removing_an_agent_asks_the_daemon(remote: Remote) -> None:
+    result = await remote("agent", "remove", "coder", "--yes")
+
+    assert result.exit_code == 0, result.stderr
+    assert "@writer leads #dev now." in result.stderr
+    assert list(await remote.json("agent", "list")) == ["writer", "tester"]
+
+
+async def test_agents_are_reset_one_after_the_other(remote: Remote, premises: Premises) -> None:
+    result = await remote("agent", "reset", "@coder", "writer")
+
+    assert result.exit_code == 0
+    assert [event.agent for event in await premises.events("session_reset")] == ["coder", "writer"]
+
+
+async def test_two_edits_at_once_are_both_kept(tmp_path: Path) -> None:
+    async with typing_at("file", tmp_path) as typed:
+        names = [f"agent{number}" for number in range(4)]
+        processes = [
+            await asyncio.create_subprocess_exec(
+                sys.executable, "-m", "tinyagi", "--home", str(typed.shell.home.path), "agent", "add", name,
+                stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL,
+            )
+            for name in names
+        ]  # fmt: skip
+        assert [await process.wait() for process in processes] == [0] * len(names)
+
+        assert set(names) < set(typed.shell.settings["agents"])

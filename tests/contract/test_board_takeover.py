@@ -1,0 +1,113 @@
+"""Rows of another board: stored as they are, once, and never over what is here."""
+
+from dataclasses import replace
+
+import pytest
+
+from tinyagi.domain.board import (
+    AssigneeType,
+    Comment,
+    CommentId,
+    NewProject,
+    NewTask,
+    Project,
+    ProjectId,
+    ProjectStatus,
+    Task,
+    TaskId,
+    TaskStatus,
+)
+from tinyagi.domain.errors import Conflict, InvalidInput, NotFound
+from tinyagi.store.base import Store
+
+TODO, IN_PROGRESS, DONE = TaskStatus.TODO, TaskStatus.IN_PROGRESS, TaskStatus.DONE
+GARDEN = Project(ProjectId("old_p"), "Garden", "green", "GAR", "#00ff00", ProjectStatus.ARCHIVED, 10, 20)
+DIG = Task(TaskId("old_1"), 7, "GAR-7", "Dig", "deep", TODO, "dev", AssigneeType.TEAM, GARDEN.id, 99, 30, 40)
+REST = Task(TaskId("old_2"), 3, "T-3", "Rest", "", IN_PROGRESS, None, None, None, 98, 31, 41)
+SAID = Comment(CommentId("old_c"), DIG.id, "Ada", "user", "soon", 50)
+
+
+async def test_rows_are_stored_as_they_are_and_sent_to_nobody(store: Store) -> None:
+    assert await store.board.take_over([GARDEN], [DIG, REST], [SAID]) == 4
+
+    assert await store.board.projects() == (GARDEN,)
+    assert await store.board.tasks() == (replace(DIG, position=1), replace(REST, position=1))
+    assert await store.board.comments(DIG.id) == (SAID,)
+    assert (await store.queue.depth()).pending == 0
+
+
+async def test_numbers_go_on_after_those_that_are_brought_along(store: Store) -> None:
+    await store.board.take_over([GARDEN], [DIG, replace(REST, number=1, identifier="T-1")], [])
+    await store.board.take_over([], [replace(REST, id=TaskId("x"), number=2, identifier="GAR-2")], [])
+
+    added = [await store.board.add_task(NewTask("t", project_id=project)) for project in (GARDEN.id, None)]
+
+    assert [task.identifier for task in added] == ["GAR-8", "T-2"]
+
+
+async def test_a_task_without_a_number_gets_the_next_one(store: Store) -> None:
+    await store.board.add_task(NewTask("mine"))
+    nameless = replace(REST, id=TaskId("x"), number=0, identifier="", status=TODO)
+    another = replace(nameless, id=TaskId("y"), project_id=GARDEN.id)
+
+    await store.board.take_over([GARDEN], [nameless, another, DIG, REST], [])
+
+    column = await store.board.tasks(status=TODO)
+    assert [(task.identifier, task.number) for task in column] == [("T-4", 4), ("GAR-8", 8), ("GAR-7", 7)]
+
+
+async def test_tasks_stand_below_what_is_there_in_their_order(store: Store) -> None:
+    for title in ("first", "second"):
+        await store.board.add_task(NewTask(title, status=TODO))
+    rest = replace(REST, status=TODO)
+
+    await store.board.take_over([GARDEN], [rest, DIG], [])
+
+    assert [task.title for task in await store.board.tasks(status=TODO)] == ["first", "second", "Rest", "Dig"]
+
+
+async def test_what_is_here_already_stays_as_it_is(store: Store) -> None:
+    await store.board.take_over([GARDEN], [DIG], [SAID])
+    moved = await store.board.replace_task(replace(DIG, title="Dug", status=DONE))
+    await store.board.replace_project(replace(GARDEN, prefix="PARK"))
+    await store.board.add_project(NewProject("Gear", prefix="GAR"))
+
+    again = await store.board.take_over([GARDEN], [DIG, REST, REST], [SAID, SAID])
+
+    assert again == 1, "only what is new counts"
+    assert await store.board.task(DIG.id) == moved
+    assert (await store.board.project(GARDEN.id)).prefix == "PARK"
+    assert await store.board.comments(DIG.id) == (SAID,)
+    assert len(await store.board.tasks()) == 2
+
+
+@pytest.mark.parametrize(
+    ("projects", "tasks", "comments", "error", "sentence"),
+    [
+        ([replace(GARDEN, prefix="web")], [], [], Conflict, "WEB is taken"),
+        ([replace(GARDEN, prefix="T")], [], [], Conflict, "T is taken"),
+        ([replace(GARDEN, prefix="G-1")], [], [], InvalidInput, "is no prefix"),
+        ([], [replace(REST, number=1, identifier="web-1")], [], Conflict, "web-1 is taken"),
+        ([], [replace(REST, identifier="T-4")], [], InvalidInput, "T-4 is no identifier of number 3"),
+        ([], [DIG], [], NotFound, "old_p"),
+        ([], [], [SAID], NotFound, "old_1"),
+        ([], [], [replace(SAID, author_type="bot")], InvalidInput, "user, agent"),
+    ],
+)
+async def test_a_clash_is_refused_and_nothing_is_stored(
+    store: Store,
+    projects: list[Project],
+    tasks: list[Task],
+    comments: list[Comment],
+    error: type[Exception],
+    sentence: str,
+) -> None:
+    web = await store.board.add_project(NewProject("Site", prefix="WEB"))
+    mine = await store.board.add_task(NewTask("mine", project_id=web.id))
+    fine = replace(GARDEN, id=ProjectId("fine"), prefix="FINE")
+
+    with pytest.raises(error, match=sentence):
+        await store.board.take_over([fine, *projects], tasks, comments)
+
+    assert await store.board.projects() == (web,)
+    assert await store.board.tasks() == (mine,)

@@ -1,0 +1,80 @@
+"""Logs as they grow, and as a person reads them."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tinyagi.cli.logs import readable_line
+from tinyagi.daemon.following import Followed
+from tinyagi.daemon.log_files import LogFile
+from tinyagi.daemon.log_lines import Line, as_json
+
+
+@pytest.fixture
+def followed(tmp_path: Path) -> Iterator[Followed]:
+    (tmp_path / "queue.log").write_text("old\n")
+    found = Followed(tmp_path, "all")
+    yield found
+    found.close()
+
+
+def append(path: Path, text: str) -> None:
+    with path.open("a") as file:
+        file.write(text)
+
+
+def test_only_what_is_new_and_finished_is_told(tmp_path: Path, followed: Followed) -> None:
+    assert followed.poll() == []
+    append(tmp_path / "queue.log", "one\ntw")
+    assert followed.poll() == ["one"]
+    append(tmp_path / "queue.log", "o\n")
+    assert followed.poll() == ["two"]
+
+
+def test_a_file_that_is_turned_over_is_followed_without_a_gap(tmp_path: Path, followed: Followed) -> None:
+    file = LogFile(tmp_path / "queue.log", max_bytes=20)
+    for number in range(2):
+        file.append(f"line {number}")
+    file.append("begins a new file")
+    file.close()
+
+    assert (tmp_path / "queue.log.1").exists()
+    assert followed.poll() == ["line 0", "line 1", "begins a new file"]
+
+
+def test_a_log_that_appears_later_is_read_from_its_beginning(tmp_path: Path, followed: Followed) -> None:
+    append(tmp_path / "telegram.log", "hello\n")
+
+    assert followed.poll() == ["hello"]
+
+
+def test_one_log_is_followed_alone(tmp_path: Path) -> None:
+    followed = Followed(tmp_path, "daemon")
+    append(tmp_path / "queue.log", "not this\n")
+    append(tmp_path / "daemon.log", "this\n")
+
+    assert followed.poll() == ["this"]
+    followed.close()
+
+
+def test_a_link_among_the_logs_is_passed_over(tmp_path: Path, followed: Followed) -> None:
+    (tmp_path / "secret").write_text("mine\n")
+    (tmp_path / "evil.log").symlink_to(tmp_path / "secret")
+
+    assert followed.poll() == []
+
+
+def test_a_person_reads_time_level_logger_agent_and_text() -> None:
+    line = as_json(Line(0, "warning", "tinyagi.engine.lane", "it\nfailed", {"agent": "coder"}, "Traceback\n  here"))
+
+    first, *trace = readable_line(line).split("\n")
+
+    assert first.endswith("warning engine.lane @coder: it failed")
+    assert first[:4] in {"1969", "1970"}
+    assert trace == ["    Traceback", "      here"]
+
+
+@pytest.mark.parametrize("line", ["no json\x1b[2J", "[1]", "{", '{"time": 7, "text": null}', "[" * 100_000])
+def test_whatever_stands_in_a_log_is_shown_without_control(line: str) -> None:
+    assert "\x1b" not in readable_line(line)

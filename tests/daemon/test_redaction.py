@@ -1,0 +1,135 @@
+"""No secret passes, however it is written; everything else does."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.daemon.conftest import Furnish
+from tinyagi.daemon.redaction import Redactor
+from tinyagi.settings.home import Home
+
+SECRET = 'ab"c\\d e/f+g=ü%41'
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        str,
+        json.dumps,
+        repr,
+        lambda text: json.dumps(text, ensure_ascii=False),
+        lambda text: json.dumps({"error": json.dumps({"key": text})}),
+        lambda text: json.dumps(repr(text)),
+        quote,
+        lambda text: quote(text, safe=""),
+        lambda text: quote(text, safe="").lower(),
+        lambda text: f"x{text}x",
+    ],
+    ids=["plain", "json", "repr", "json-unicode", "json-twice", "repr-in-json", "path", "query", "lower", "within"],
+)
+def test_a_secret_is_hidden_however_it_is_written(home: Home, furnish: Furnish, written: Callable[[str], str]) -> None:
+    secret = SECRET.lower()
+    furnish(models={"anthropic": {"api_key": secret}})
+
+    text = Redactor(home, {})(f"before {written(secret)} after")
+
+    assert written(secret).strip("\"'") not in text
+    assert "••••" in text
+    assert text.startswith("before ")
+    assert text.endswith(" after")
+
+
+@given(secret=st.text(st.characters(codec="utf-8"), min_size=6, max_size=60), around=st.text(max_size=20))
+def test_no_secret_of_the_environment_passes_a_line_of_json(secret: str, around: str) -> None:
+    redact = Redactor(Home(Path("/nowhere")), {"MY_TOKEN": secret})
+
+    line = json.dumps({"text": redact(f"{around}{secret}{around}")}, ensure_ascii=False)
+
+    assert secret not in json.loads(line)["text"] or secret in f"{around}••••{around}"
+
+
+def test_a_key_that_is_set_later_is_hidden_and_a_former_one_stays_hidden(home: Home, furnish: Furnish) -> None:
+    furnish(models={"openai": {"api_key": "first-key-of-all"}})
+    redact = Redactor(home, {})
+    assert redact("first-key-of-all") == "••••"
+
+    furnish(models={"openai": {"api_key": "second-key-of-all"}})
+
+    assert redact("first-key-of-all second-key-of-all") == "•••• ••••"
+
+
+def test_settings_that_cannot_be_read_change_nothing(home: Home, furnish: Furnish) -> None:
+    furnish(server={"token": "a-token-that-is-long"})
+    redact = Redactor(home, {})
+    redact("")
+    home.settings_file.write_text('{"server": {')
+
+    assert redact("a-token-that-is-long") == "••••"
+    home.settings_file.unlink()
+    assert redact("a-token-that-is-long") == "••••"
+
+
+def test_the_beginning_of_a_secret_at_a_cut_is_hidden(home: Home) -> None:
+    redact = Redactor(home, {"BOT_TOKEN": "123456:abcdefghijkl"})
+
+    assert redact("it said 123456:abcd…") == "it said ••••…"
+    assert redact("it said 12345…") == "it said 12345…"
+    assert redact("123456:a and 123456:ab… or 123456…") == "123456:a and ••••… or ••••…"
+
+
+def test_beginnings_that_lie_within_each_other_are_hidden(home: Home) -> None:
+    redact = Redactor(home, {"MY_TOKEN": "aaaaaaab"})
+
+    assert redact("aaaaaaaaaaa…") == "aaaa••••…"
+
+
+def test_of_two_secrets_that_begin_alike_the_longer_is_hidden_whole(home: Home) -> None:
+    redact = Redactor(home, {"A_TOKEN": "abcdefgh", "B_TOKEN": "abcdefghijkl"})
+
+    assert redact("abcdefghijkl abcdefgh") == "•••• ••••"
+
+
+def test_a_secret_of_several_lines_is_hidden_on_one_line(home: Home) -> None:
+    key = "-----BEGIN KEY-----\nAAAABBBBCCCC\nDDDDEEEEFFFF\n-----END KEY-----\n"
+    redact = Redactor(home, {"DEPLOY_PRIVATE_KEY": key})
+
+    for text in (key, " ".join(key.split()), repr(key), "line 2 is AAAABBBBCCCC"):
+        assert "AAAABBBBCCCC" not in redact(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Authorization: Bearer SECRETSECRET1",
+        "{'authorization': 'Basic SECRETSECRET1'}",
+        '"Proxy-Authorization": "SECRETSECRET1"',
+        "sent bearer SECRETSECRET1.x",
+        "GET /x?access_token=SECRETSECRET1&y=2",
+        "GET /x?api_key=SECRETSECRET1",
+        "https://me:SECRETSECRET1@example.org/",
+        "the key sk-ant-SECRETSECRET1SECRET",
+        "ghp_SECRETSECRET1SECRETSECRET",
+    ],
+)
+def test_what_has_the_shape_of_a_secret_is_hidden(home: Home, text: str) -> None:
+    assert "SECRETSECRET1" not in Redactor(home, {})(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "run 01J of @coder is answered",
+        "the bearer of bad news",
+        "authorization failed",
+        "GET /api/agents?limit=100",
+        "https://example.org:8080/path",
+        "a task-force-of-many-people-at-work",
+    ],
+)
+def test_everyday_texts_stay_as_they_are(home: Home, text: str) -> None:
+    assert Redactor(home, {"PATH": "/usr/bin", "SHORT_TOKEN": "abc"})(text) == text

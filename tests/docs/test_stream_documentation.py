@@ -1,0 +1,51 @@
+"""The reference of the event stream lists every type with the fields it has there, and nothing else."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.server.facts import CLAIM, every_fact, recorded
+from tests.support.builders import a_message
+from tinyagi.domain.events import EVENT_TYPES, AgentProgress
+from tinyagi.engine.live import LiveProgress
+from tinyagi.server.filters import Filter
+from tinyagi.server.frames import ALIASES, Frame, frame_of, frame_of_progress
+from tinyagi.server.projections import GLIMPSE, REASON, SHOWN
+from tinyagi.server.sse import KEEP_ALIVE
+
+PAGE = (Path(__file__).parents[2] / "docs/reference/stream.md").read_text(encoding="utf-8")
+ROWS = {row[0]: row[1:] for row in re.findall(r"^\| `(\w+)` \| (?:`([\w:]+)`)? ?\| (.*?) ?\|$", PAGE, re.MULTILINE)}
+OF_EVERY_FACT = ["type", "timestamp", "messageId", "conversationId", "agentId"]
+
+
+def sample(event_type: str) -> Frame:
+    if event_type == AgentProgress.type:
+        return frame_of_progress(LiveProgress(a_message(), AgentProgress(CLAIM, "text")), now=1)
+    return frame_of(recorded(every_fact()[event_type]))
+
+
+@pytest.mark.parametrize("event_type", sorted(EVENT_TYPES))
+def test_every_type_is_documented_with_its_alias_and_its_fields(event_type: str) -> None:
+    alias, fields = ROWS[event_type]
+    data = json.loads(sample(event_type).canonical.split(b"data: ")[1])
+
+    assert alias == ALIASES.get(event_type, "")
+    assert re.findall(r"`(\w+)`", fields) == [name for name in data if name not in OF_EVERY_FACT]
+
+
+def test_every_documented_type_exists() -> None:
+    assert set(ROWS) - {"after", "types", "agent", "conversation", "names"} == set(EVENT_TYPES)
+
+
+def test_every_filter_is_documented() -> None:
+    for name in ("types", "agent", "conversation", "names", "after", "Last-Event-ID"):
+        assert re.search(rf"^\| `{name}`", PAGE, re.MULTILINE), name
+    assert Filter.parse({"types": ["response_ready,message_dead"], "names": ["canonical"]}).aliases is False
+
+
+def test_the_numbers_are_those_of_the_code() -> None:
+    assert f"shortened to {GLIMPSE} characters" in PAGE
+    assert f"a line of a room to {SHOWN:,}, a reason to {REASON:,}" in PAGE
+    assert f"Every {KEEP_ALIVE.seconds} seconds" in PAGE

@@ -1,0 +1,50 @@
+"""What is logged within a run says whose run it is, also from the tasks and threads that the run starts."""
+
+import asyncio
+import logging
+
+from tests.engine.conftest import House
+from tests.support.puppet import failing
+from tinyagi.engine.log_context import current
+from tinyagi.providers.base import RunRequest
+
+
+async def test_a_run_knows_its_agent_message_and_conversation(house: House) -> None:
+    seen: dict[str, object] = {}
+
+    async def looking(request: RunRequest) -> str:
+        seen[request.agent] = current(), await asyncio.to_thread(current)
+        return "[@writer: go on]" if request.agent == "coder" else "done"
+
+    house.puppet.plays = {"coder": looking, "writer": looking}
+    async with house.open():
+        await house.send("@dev go", message_id="api_1")
+        await house.drained()
+        first, handed_on = await house.messages()
+
+    mine = {"agent": "coder", "message_id": "api_1", "conversation_id": "api_1"}
+    theirs = {"agent": "writer", "message_id": handed_on.message_id, "conversation_id": first.conversation_id}
+    assert seen == {"coder": (mine, mine), "writer": (theirs, theirs)}
+    assert current() == {}
+
+
+async def test_what_the_lane_says_of_a_run_is_about_that_run(house: House) -> None:
+    lines: dict[str, list[str]] = {}
+
+    class Listener(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            lines.setdefault(current().get("message_id", ""), []).append(record.getMessage())
+
+    house.puppet.plays["coder"] = failing()
+    house.settings["queue"]["attempts"] = 1
+    lane, listener = logging.getLogger("tinyagi.engine.lane"), Listener()
+    lane.addHandler(listener)
+    try:
+        async with house.open():
+            await house.send("@coder go", message_id="api_1")
+            await house.until_event("message_dead")
+    finally:
+        lane.removeHandler(listener)
+
+    assert any("failed" in line for line in lines["api_1"])
+    assert "" not in lines

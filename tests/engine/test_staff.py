@@ -1,0 +1,199 @@
+"""Agents come and go: nothing that waits is lost, whatever is refused or breaks off in the middle."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.engine.conftest import House
+from tests.support.puppet import Gate
+from tinyagi.agents.errors import WorkspaceError
+from tinyagi.domain.errors import Conflict, InvalidInput, NotFound
+from tinyagi.domain.ids import AgentId, TeamId
+from tinyagi.domain.messages import Status
+from tinyagi.domain.schedules import NewSchedule
+from tinyagi.engine.staff import End, MoveTo, Staff
+from tinyagi.settings.errors import InvalidSettings
+
+CODER, WRITER, ADA = AgentId("coder"), AgentId("writer"), AgentId("ada")
+
+
+def staff_of(house: House) -> Staff:
+    return Staff(house.store, house.engine.settings, house.home)
+
+
+def stored(house: House) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(house.home.settings_file.read_text(encoding="utf-8"))
+    return found
+
+
+async def paused(house: House, agent: AgentId) -> bool:
+    return any(lane.paused for lane in await house.store.lanes.all() if lane.agent == agent)
+
+
+async def test_an_agent_that_is_hired_has_a_workspace_and_works(house: House) -> None:
+    async with house.open():
+        made = await staff_of(house).hire(ADA, {"name": "Ada", "provider": "scripted"})
+        again = await staff_of(house).hire(ADA, {"model": "m"})
+        await house.send("hello", agent="ada")
+        await house.drained()
+        (response,) = await house.responses()
+
+    assert (made, again) == (True, False)
+    assert (house.folder / "workspace" / "ada" / "AGENTS.md").is_file()
+    assert response.message == "echo: hello"
+
+
+async def test_an_agent_without_a_usable_workspace_is_not_hired(house: House) -> None:
+    async with house.open(start=False):
+        before = stored(house)
+        (house.folder / "taken").write_text("a file", encoding="utf-8")
+        fields = {"name": "Ada", "provider": "scripted", "working_directory": str(house.folder / "taken")}
+        with pytest.raises(WorkspaceError):
+            await staff_of(house).hire(ADA, fields)
+
+        assert stored(house) == before
+
+
+async def test_what_is_not_valid_makes_no_workspace(house: House) -> None:
+    deep: object = 1
+    for _ in range(500):
+        deep = {"a": deep}
+    async with house.open(start=False):
+        for fields in ({"name": "Ada", "provider": "nobody"}, {"name": "Ada", "provider": "scripted", "deep": deep}):
+            with pytest.raises(InvalidSettings):
+                await staff_of(house).hire(ADA, fields)
+
+    assert not (house.folder / "workspace" / "ada").exists()
+
+
+async def test_an_agent_that_is_dismissed_leaves_its_teams_and_its_workspace_stays(house: House) -> None:
+    async with house.open():
+        await house.send("hello", agent="coder")
+        await house.drained()
+        gone = await staff_of(house).dismiss(CODER, None, by="Ada")
+        team = house.engine.rules.roster.teams[TeamId("dev")]
+
+    assert (gone.messages, gone.leaders, gone.default_agent) == (0, {"dev": "writer"}, "writer")
+    assert (team.agents, team.leader) == (("writer", "tester"), "writer")
+    assert (house.folder / "workspace" / "coder" / "AGENTS.md").is_file()
+
+
+async def test_messages_that_wait_are_asked_about(house: House) -> None:
+    async with house.open(start=False):
+        await house.send("one", agent="coder")
+        await house.send("two", agent="coder")
+        before = stored(house)
+        with pytest.raises(Conflict, match=r"2 messages wait for @coder\. Say \?messages=dead"):
+            await staff_of(house).dismiss(CODER, None, by="Ada")
+
+        assert stored(house) == before
+        assert not await paused(house, CODER)
+
+
+async def test_messages_that_wait_move_to_another_agent_in_their_order(house: House) -> None:
+    async with house.open():
+        gate = house.puppet.plays["coder"] = Gate("the last work of the old one")
+        await house.send("first", agent="coder", channel="web", sender="Ada")
+        await gate.reached.wait()
+        for text in ("second", "third"):
+            await house.send(text, agent="coder", channel="api", sender="Grace")
+        gone = await staff_of(house).dismiss(CODER, MoveTo(WRITER), by="Ada")
+        gate.open.set()
+        await house.drained()
+        answers = [response.message for response in await house.responses()]
+
+    assert gone.messages == 2
+    assert "the last work of the old one" in answers
+    assert [prompt.splitlines()[0] for prompt in house.puppet.prompts_of("writer")] == ["second", "third"]
+    assert house.puppet.prompts_of("coder") == ["first"]
+
+
+async def test_messages_that_wait_can_be_ended_and_stay_to_be_seen(house: House) -> None:
+    async with house.open(start=False):
+        await house.send("one", agent="coder")
+        gone = await staff_of(house).dismiss(CODER, End(), by="Ada")
+        (message,) = await house.messages()
+
+    assert gone.messages == 1
+    assert (message.status, message.last_error) == (Status.DEAD, "agent @coder was deleted")
+
+
+async def test_messages_move_only_to_another_agent_that_is_there(house: House) -> None:
+    async with house.open(start=False):
+        with pytest.raises(InvalidInput, match="no agent @ghost to move to; known are: coder, writer, tester"):
+            await staff_of(house).dismiss(CODER, MoveTo(AgentId("ghost")), by="Ada")
+        with pytest.raises(InvalidInput, match="to @coder itself"):
+            await staff_of(house).dismiss(CODER, MoveTo(CODER), by="Ada")
+
+
+async def test_who_is_not_there_cannot_be_dismissed(house: House) -> None:
+    async with house.open(start=False):
+        with pytest.raises(NotFound, match="no agent @ghost"):
+            await staff_of(house).dismiss(AgentId("ghost"), End(), by="Ada")
+
+
+async def test_a_schedule_keeps_its_agent_and_its_team(house: House) -> None:
+    async with house.open(start=False):
+        for target in ("coder", "dev"):
+            await house.engine.schedules.add(
+                NewSchedule(f"daily {target}", AgentId(target), "report", cron="0 9 * * *")
+            )
+        with pytest.raises(Conflict, match="daily coder: schedules that send to coder"):
+            await staff_of(house).dismiss(CODER, None, by="Ada")
+        with pytest.raises(Conflict, match="daily dev"):
+            await staff_of(house).dissolve("dev")
+
+        assert CODER in house.engine.rules.roster.agents
+
+
+async def test_a_dismissal_that_broke_off_is_finished_by_the_next_one(house: House) -> None:
+    """What a crash between the settings and the queue leaves: no agent, and messages in a lane that is paused."""
+    async with house.open(start=False):
+        await house.send("precious", agent="coder")
+        await house.store.lanes.pause(CODER)
+        patch = {"agents": {"coder": None}, "teams": {"dev": {"agents": ["writer"], "leader_agent": "writer"}}}
+        await house.engine.settings.save(patch)
+
+        gone = await staff_of(house).dismiss(CODER, MoveTo(WRITER), by="Ada")
+        (message,) = await house.messages()
+
+        assert (gone.messages, message.agent, message.status) == (1, "writer", Status.PENDING)
+        assert not await paused(house, CODER)
+
+
+async def test_a_refusal_at_the_last_moment_leaves_the_lane_as_it_was(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with house.open(start=False):
+        pause = house.store.lanes.pause
+
+        async def pause_late(agent: AgentId) -> bool:
+            await house.send("just now", agent="coder")
+            return await pause(agent)
+
+        monkeypatch.setattr(house.store.lanes, "pause", pause_late)
+        with pytest.raises(Conflict, match="1 message waits for @coder"):
+            await staff_of(house).dismiss(CODER, None, by="Ada")
+
+        assert CODER in house.engine.rules.roster.agents
+        assert not await paused(house, CODER)
+
+
+async def test_an_agent_that_gets_the_name_later_starts_afresh(house: House) -> None:
+    async with house.open(start=False):
+        await house.store.lanes.pause(CODER)
+        await staff_of(house).dismiss(CODER, None, by="Ada")
+
+        assert not await paused(house, CODER)
+        assert await house.has_event("session_reset")
+
+
+async def test_a_team_that_is_dissolved_leaves_its_agents(house: House) -> None:
+    async with house.open(start=False):
+        await staff_of(house).dissolve("dev")
+
+        assert house.engine.rules.roster.teams == {}
+        assert len(house.engine.rules.roster.agents) == 3
+        with pytest.raises(NotFound):
+            await staff_of(house).dissolve("dev")

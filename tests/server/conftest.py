@@ -1,0 +1,73 @@
+"""Premises for tests of the API: a house with its engine, and a real server on a free port of loopback."""
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.engine.conftest import House
+from tinyagi.server.http import bind
+from tinyagi.wiring import open_api
+
+
+@dataclass
+class FakeDaemon:
+    """Stands for the process around the server: it remembers that it was asked."""
+
+    restarts: int = 0
+
+    def restart(self) -> None:
+        self.restarts += 1
+
+
+@dataclass
+class Premises(House):
+    """`settings` and `token` may be changed before `serve`."""
+
+    token: str | None = None
+    daemon: FakeDaemon = field(default_factory=FakeDaemon)
+    _http: httpx.AsyncClient | None = None
+
+    @property
+    def http(self) -> httpx.AsyncClient:
+        """A client that shows the token and sends JSON."""
+        assert self._http is not None, "nobody serves"
+        return self._http
+
+    @property
+    def port(self) -> int:
+        port = self.http.base_url.port
+        assert port is not None
+        return port
+
+    @asynccontextmanager
+    async def serve(self) -> AsyncIterator["Premises"]:
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(self.open())
+            listener = stack.enter_context(bind("127.0.0.1", 0))
+            configured = self.engine.settings.current.server
+            api = open_api(self.engine, self.home, listener, self.daemon, configured, self.token)
+            await stack.enter_async_context(api)
+            headers = {"content-type": "application/json"}
+            if self.token is not None:
+                headers["authorization"] = f"Bearer {self.token}"
+            address = f"http://127.0.0.1:{listener.getsockname()[1]}"
+            self._http = await stack.enter_async_context(
+                httpx.AsyncClient(base_url=address, headers=headers, trust_env=False, timeout=30)
+            )
+            yield self
+
+
+@pytest.fixture
+def closed_premises(tmp_path: Path) -> Premises:
+    """Not opened yet, for tests that need other settings."""
+    return Premises(tmp_path)
+
+
+@pytest.fixture
+async def premises(closed_premises: Premises) -> AsyncIterator[Premises]:
+    async with closed_premises.serve() as served:
+        yield served

@@ -1,0 +1,100 @@
+"""A hub and its stream on a real server over a real store, and a log that fails when it is told to."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from tests.server.event_source import EventSource, listening
+from tests.support.builders import a_message
+from tinyagi.domain.errors import StoreBusy
+from tinyagi.domain.events import AgentProgress, RecordedEvent
+from tinyagi.domain.ids import AgentId, ClaimId
+from tinyagi.domain.messages import Message, NewMessage
+from tinyagi.engine.live import Live, LiveProgress
+from tinyagi.server.http import bind, serving
+from tinyagi.server.sse import Hub
+from tinyagi.server.stream import Stream
+from tinyagi.store.base import EventLog, Store
+from tinyagi.store.sqlite.store import SqliteStore
+
+NEVER = timedelta(hours=1)
+
+
+class FaultyLog:
+    """The log, except that it is locked for the next so many reads."""
+
+    def __init__(self, log: EventLog) -> None:
+        self.failures = 0
+        self.failed = asyncio.Event()
+        self._log = log
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._log, name)
+
+    async def read_after(self, cursor: int, **options: Any) -> tuple[RecordedEvent, ...]:
+        if self.failures > 0:
+            self.failures -= 1
+            self.failed.set()
+            raise StoreBusy("The database is locked.")
+        return await self._log.read_after(cursor, **options)
+
+
+class Wrapped:
+    """The store with its log wrapped."""
+
+    def __init__(self, store: Store) -> None:
+        self.events = FaultyLog(store.events)
+        self._store = store
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+
+@dataclass
+class Station:
+    store: Any
+    live: Live
+    hub: Hub
+    port: int
+
+    async def send(self, count: int = 1, agent: str = "coder", text: str = "hello") -> Sequence[Message]:
+        """So many messages, each of them one event."""
+        new = [NewMessage(f"{text} {number}", AgentId(agent)) for number in range(count)]
+        sent: Sequence[Message] = await self.store.queue.enqueue_many(new)
+        return sent
+
+    def say(self, text: str, agent: str = "coder") -> None:
+        self.live.publish(
+            LiveProgress(a_message(agent=AgentId(agent)), AgentProgress(ClaimId("claim_1"), text)),
+        )
+
+    @asynccontextmanager
+    async def reader(self, query: str = "", **options: Any) -> AsyncIterator[EventSource]:
+        """Connected: its first frame is read, and it is attached."""
+        async with listening(self.port, query, **options) as source:
+            assert source.status == 200
+            assert (await source.next()).event == "connected"
+            yield source
+
+
+@asynccontextmanager
+async def station(folder: Path, *, max_readers: int = 300, keep_alive: timedelta = NEVER) -> AsyncIterator[Station]:
+    async with await SqliteStore.open(folder / "tinyagi.db") as opened:
+        store, live = Wrapped(opened), Live()
+        hub = Hub(
+            store,
+            live,
+            max_readers=max_readers,
+            keep_alive=keep_alive,
+            read_again=timedelta(milliseconds=1),
+        )
+        await hub.start()
+        with bind("127.0.0.1", 0) as listener:
+            stream = Stream(hub, store)
+            async with serving(stream, listener):
+                yield Station(store, live, hub, listener.getsockname()[1])
+                await hub.stop()

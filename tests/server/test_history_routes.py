@@ -1,0 +1,76 @@
+"""History over HTTP: what agents were asked and have answered."""
+
+import pytest
+
+from tests.server.conftest import Premises
+
+
+async def test_what_an_agent_was_asked_and_answered_comes_newest_first(premises: Premises) -> None:
+    sent = await premises.send("@coder build it", sender="Ada", channel="web")
+    await premises.send("@writer write it")
+    await premises.drained()
+
+    answer, question = (await premises.http.get("/api/agents/coder/messages")).json()
+
+    assert question == {
+        "id": question["id"],
+        "agent_id": "coder",
+        "role": "user",
+        "channel": "web",
+        "sender": "Ada",
+        "message_id": sent.message_id,
+        "content": "build it",
+        "created_at": question["created_at"],
+    }
+    assert (answer["role"], answer["content"]) == ("assistant", "echo: build it")
+    assert answer["id"] > question["id"]
+
+
+async def test_pages_lie_between_two_ids(premises: Premises) -> None:
+    for number in range(3):
+        await premises.send(f"@coder {number}")
+        await premises.drained()
+    ids = [line["id"] for line in (await premises.http.get("/api/agents/coder/messages")).json()]
+    assert ids == sorted(ids, reverse=True)
+
+    async def page(**query: int) -> list[int]:
+        return [line["id"] for line in (await premises.http.get("/api/agents/coder/messages", params=query)).json()]
+
+    assert await page(limit=2) == ids[:2]
+    assert await page(before_id=ids[1], limit=2) == ids[2:4]
+    assert await page(since_id=ids[2]) == ids[:2]
+    assert await page(since_id=ids[4], before_id=ids[2]) == ids[3:4]
+
+
+async def test_the_history_of_all_holds_every_agents(premises: Premises) -> None:
+    await premises.send("@coder build it")
+    await premises.drained()
+    await premises.send("@writer write it")
+    await premises.drained()
+
+    lines = (await premises.http.get("/api/agent-messages", params={"limit": 3})).json()
+
+    assert [(line["agent_id"], line["role"]) for line in lines] == [
+        ("writer", "assistant"),
+        ("writer", "user"),
+        ("coder", "assistant"),
+    ]
+
+
+async def test_an_agent_without_history_has_an_empty_one(premises: Premises) -> None:
+    assert (await premises.http.get("/api/agents/tester/messages")).json() == []
+
+
+@pytest.mark.parametrize("path", ["/api/agents/coder/messages", "/api/agent-messages"])
+@pytest.mark.parametrize(
+    "query", ["limit=0", "limit=1001", "limit=ten", f"since_id={2**63}", "before_id=0", "since_id=-1"]
+)
+async def test_bounds_are_checked(premises: Premises, path: str, query: str) -> None:
+    answer = await premises.http.get(f"{path}?{query}")
+
+    assert answer.status_code == 400
+    assert query.split("=", maxsplit=1)[0] in answer.json()["error"]
+
+
+async def test_what_is_no_agent_id_is_refused(premises: Premises) -> None:
+    assert (await premises.http.get("/api/agents/Not An Id/messages")).status_code == 400

@@ -1,0 +1,156 @@
+"""POST /api/message: what it takes, what it answers, and that the answer means durable."""
+
+import asyncio
+import json
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.server.conftest import Premises
+from tinyagi.api.messages import SendMessage
+from tinyagi.domain.errors import OutcomeUnknown, StoreFull
+from tinyagi.server.messages import Letter
+from tinyagi.settings.home import Home
+from tinyagi.store.base import Store
+from tinyagi.wiring import open_inbox
+
+
+async def test_a_message_is_stored_before_it_is_answered(premises: Premises) -> None:
+    await premises.http.post("/api/queue/agents/coder/pause")
+    answer = await premises.http.post("/api/message", json={"message": "hello", "agent": "coder", "sender": "Ada"})
+    told = answer.json()
+
+    assert answer.status_code == 200
+    assert told == {"ok": True, "messageId": told["messageId"], "conversationId": told["messageId"]}
+    assert await stored_elsewhere(premises.home, told["messageId"])
+
+
+async def stored_elsewhere(home: Home, message_id: str) -> bool:
+    """True when another connection to the same file sees it."""
+    async with open_inbox(home) as (store, _):
+        events = await store.events.read_after(0, event_type="message_received")
+    return any(event.message_id == message_id for event in events)
+
+
+async def test_everything_that_can_be_said_is_kept(premises: Premises) -> None:
+    (premises.home.files / "plan.txt").write_text("plan")
+    letter = {
+        "message": "@tester not a prefix when an agent is named",
+        "agent": "coder",
+        "sender": "Ada",
+        "senderId": "4711",
+        "channel": "cli",
+        "messageId": "my own id / 1",
+        "files": ["plan.txt"],
+        "priority": 5,
+        "delaySeconds": 3600,
+    }
+    assert (await premises.http.post("/api/message", json=letter)).status_code == 200
+    (message,) = await premises.messages()
+
+    assert (message.message, message.agent, message.sender) == (letter["message"], "coder", "Ada")
+    assert (message.sender_id, message.channel, message.message_id) == ("4711", "cli", "my own id / 1")
+    assert json.loads(message.files or "") == [str(premises.home.files / "plan.txt")]
+    assert message.priority == 5
+    assert message.available_at > message.created_at + 3_500_000
+
+
+async def test_a_repeated_id_is_refused_and_stored_once(premises: Premises) -> None:
+    letter = {"message": "once", "messageId": "m-1"}
+    calls = [premises.http.post("/api/message", json=letter) for _ in range(10)]
+    answers = await asyncio.gather(*calls)
+
+    assert sorted(answer.status_code for answer in answers) == [200] + [409] * 9
+    refused = next(answer.json() for answer in answers if answer.status_code == 409)
+    assert refused["messageId"] == "m-1"
+    assert "another messageId" in refused["error"]
+    assert len(await premises.events("message_received")) == 1
+
+
+async def test_a_text_for_several_agents_gives_several_ids(premises: Premises) -> None:
+    letter = {"message": "[@coder: build it] [@tester: test it]", "messageId": "m-1"}
+    told = (await premises.http.post("/api/message", json=letter)).json()
+
+    assert told["messageIds"] == ["m-1", "m-1.2"]
+    assert told["conversationId"] == "m-1"
+    assert (await premises.http.post("/api/message", json=letter)).status_code == 409
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        (b"", "no JSON"),
+        (b"{", "no JSON"),
+        (b"[]", "object"),
+        (b"{}", "message"),
+        (b'{"message": 7}', "message"),
+        (b'{"message": ""}', "needs a text"),
+        (b'{"message": "  \\n"}', "needs a text"),
+        (b'{"message": "x", "agent": "nobody"}', "nobody"),
+        (b'{"message": "x", "channel": "Not A Channel"}', "channel"),
+        (b'{"message": "x", "sender": ""}', "sender"),
+        (b'{"message": "x", "messageId": ""}', "messageId"),
+        (b'{"message": "x", "messageId": "' + b"y" * 129 + b'"}', "messageId"),
+        (b'{"message": "x", "priority": -2}', "priority"),
+        (b'{"message": "x", "priority": 99999999999999999999999}', "priority"),
+        (b'{"message": "x", "delaySeconds": -1}', "delaySeconds"),
+        (b'{"message": "x", "delaySeconds": 1e300}', "delaySeconds"),
+        (b'{"message": "x", "delaySeconds": NaN}', "no JSON"),
+        (b'{"message": "\xff"}', "JSON"),
+        (b"[" * 10_000, ""),
+    ],
+)
+async def test_what_is_no_message_is_refused_with_a_sentence(premises: Premises, body: bytes, says: str) -> None:
+    answer = await premises.http.post("/api/message", content=body)
+
+    assert answer.status_code == 400
+    assert says in answer.json()["error"]
+    assert await premises.events("message_received") == []
+
+
+async def test_fields_that_nobody_knows_are_ignored(premises: Premises) -> None:
+    letter: dict[str, Any] = {"message": "x", "agent": None, "mood": {"happy": [1, 2, 3]}}
+
+    assert (await premises.http.post("/api/message", json=letter)).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "error", [StoreFull("The disk is full."), OutcomeUnknown("Repeat it with the same messageId.")]
+)
+async def test_a_store_that_cannot_take_it_says_so(
+    premises: Premises, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    async def fail(*_: object, **__: object) -> None:
+        raise error
+
+    store: Store = premises.store
+    monkeypatch.setattr(store.queue, "enqueue_parts", fail)
+    answer = await premises.http.post("/api/message", json={"message": "x"})
+
+    assert answer.status_code == 503
+    assert answer.json() == {"error": str(error)}
+
+
+async def test_another_method_is_not_taken_for_it(premises: Premises) -> None:
+    assert (await premises.http.get("/api/message")).status_code in {404, 405}
+    assert (await premises.http.put("/api/message", json={"message": "x"})).status_code in {404, 405}
+
+
+def test_what_is_decoded_is_what_is_documented() -> None:
+    documented = SendMessage.model_json_schema(by_alias=True)
+    decoded = json.loads(json.dumps(msgspec.json.schema(Letter)))["$defs"]["Letter"]
+
+    assert list(decoded["properties"]) == list(documented["properties"])
+    assert decoded["required"] == documented["required"]
+    for name, field in decoded["properties"].items():
+        told = documented["properties"][name]
+        limits = {"minimum", "maximum", "minLength", "maxLength", "maxItems", "pattern", "default"}
+        bounds = {key: value for key, value in {**field, **_only(field)}.items() if key in limits}
+        promised = {key: value for key, value in {**told, **_only(told)}.items() if key in limits}
+        assert bounds == promised, name
+
+
+def _only(schema: dict[str, Any]) -> dict[str, Any]:
+    """The part of an optional field that is not null."""
+    return next((one for one in schema.get("anyOf", []) if one.get("type") != "null"), {})

@@ -1,0 +1,70 @@
+"""Custom providers over HTTP: their keys stay where they are."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from tests.server.conftest import Premises
+
+KEY = "sk-local-0123456789abcdef"
+LOCAL = {"name": "Local", "harness": "api", "base_url": "http://127.0.0.1:11434/v1", "api_key": KEY, "model": "llama"}
+MASKED = {**LOCAL, "api_key": "••••cdef"}
+
+
+async def test_a_provider_is_added_and_its_key_never_shown(premises: Premises) -> None:
+    added = await premises.http.put("/api/custom-providers/local", json=LOCAL)
+    listed = await premises.http.get("/api/custom-providers")
+
+    assert added.json() == {"ok": True, "provider": MASKED}
+    assert listed.json() == {"local": MASKED}
+    assert premises.engine.settings.current.custom_providers["local"].api_key == KEY
+    (entry,) = await premises.store.audit.recent()
+    assert (entry.action, entry.target, entry.detail) == (
+        "save_custom_provider",
+        "local",
+        "api_key, base_url, harness, model, name",
+    )
+
+
+async def test_a_masked_key_that_comes_back_leaves_the_stored_one(premises: Premises) -> None:
+    await premises.http.put("/api/custom-providers/local", json=LOCAL)
+    answer = await premises.http.put("/api/custom-providers/local", json={**MASKED, "model": None, "wire": "openai"})
+
+    assert answer.status_code == 200
+    provider = premises.engine.settings.current.custom_providers["local"]
+    assert (provider.api_key, provider.model, provider.name) == (KEY, None, "Local")
+
+
+NO_PROVIDERS: Final[Sequence[tuple[str, object, str]]] = (
+    ("local", {}, "needs harness and base_url"),
+    ("local", {**LOCAL, "harness": "none"}, "harness"),
+    ("local", {**LOCAL, "base_url": "ftp://x"}, "base_url"),
+    ("local", {**LOCAL, "base_url": f"http://me:{KEY}@host/"}, "base_url"),
+    ("local", {**LOCAL, "harness": "claude", "wire": "openai"}, "wire"),
+    ("local", {**LOCAL, "name": ""}, "name of local is empty"),
+    ("local", {**LOCAL, "api_key": 5}, "api_key"),
+    ("local", MASKED, "masked value"),
+    ("LOCAL", LOCAL, "provider: "),
+)
+
+
+async def test_what_cannot_be_a_provider_is_refused(premises: Premises) -> None:
+    for provider, body, sentence in NO_PROVIDERS:
+        answer = await premises.http.put(f"/api/custom-providers/{provider}", json=body)
+
+        assert answer.status_code == 400, (body, answer.text)
+        assert sentence in answer.json()["error"]
+        assert KEY not in answer.text
+    assert (await premises.http.get("/api/custom-providers")).json() == {}
+
+
+async def test_a_provider_that_is_used_is_not_deleted(premises: Premises) -> None:
+    await premises.http.put("/api/custom-providers/local", json=LOCAL)
+    await premises.http.put("/api/agents/coder", json={"provider": "custom:local"})
+    refused = await premises.http.delete("/api/custom-providers/local")
+    await premises.http.put("/api/agents/coder", json={"provider": "scripted"})
+    deleted = await premises.http.delete("/api/custom-providers/local")
+    again = await premises.http.delete("/api/custom-providers/local")
+
+    assert (refused.status_code, deleted.status_code, again.status_code) == (409, 200, 404)
+    assert "@coder" in refused.json()["error"]
+    assert (await premises.http.get("/api/custom-providers")).json() == {}

@@ -1,0 +1,275 @@
+"""The queue over HTTP: depths, lanes, what runs, what is dead, and a person's hand on it."""
+
+import asyncio
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from tests.server.conftest import Premises
+from tests.support.puppet import Gate, failing
+from tinyagi.domain.ids import AgentId
+from tinyagi.store.clock import wall_clock
+
+CODER = AgentId("coder")
+BEYOND_ALL = 2**63
+
+
+async def a_dead_message(premises: Premises, text: str = "break") -> dict[str, Any]:
+    """Send what its agent fails at for good, and return it as the list shows it."""
+    premises.puppet.plays["coder"] = failing()
+    await premises.send(f"@coder {text}", sender="Ada", sender_id="4711", channel="web")
+    await premises.until_event("message_dead")
+    (dead,) = (await premises.http.get("/api/queue/dead")).json()
+    assert isinstance(dead, dict)
+    return dead
+
+
+async def test_an_empty_queue_counts_nothing(premises: Premises) -> None:
+    answer = await premises.http.get("/api/queue/status")
+
+    assert answer.status_code == 200
+    names = ("pending", "processing", "completed", "dead", "incoming", "queued", "outgoing", "activeConversations")
+    assert answer.json() == dict.fromkeys(names, 0)
+
+
+async def test_the_status_counts_what_waits_runs_and_is_done(premises: Premises) -> None:
+    gate = premises.puppet.plays["coder"] = Gate()
+    await premises.send("@writer hello")
+    await premises.until_event("response_ready")
+    await premises.send("@coder first", sender="Ada")
+    await gate.reached.wait()
+    await premises.send("@coder second", sender="Bob")
+
+    status = (await premises.http.get("/api/queue/status")).json()
+
+    assert status == {
+        "pending": 1,
+        "processing": 1,
+        "completed": 1,
+        "dead": 0,
+        "incoming": 1,
+        "queued": 1,
+        "outgoing": 1,
+        "activeConversations": 2,
+    }
+    gate.open.set()
+
+
+async def test_every_agent_has_a_lane_in_the_list(premises: Premises) -> None:
+    lanes = (await premises.http.get("/api/queue/agents")).json()
+
+    assert [lane["agent"] for lane in lanes] == ["coder", "writer", "tester"]
+    assert lanes[0] == {
+        "agent": "coder",
+        "pending": 0,
+        "queued": 0,
+        "processing": 0,
+        "dead": 0,
+        "paused": False,
+        "holdUntil": None,
+        "holdReason": None,
+    }
+
+
+async def test_a_lane_without_an_agent_is_listed_while_something_stands_in_it(premises: Premises) -> None:
+    await premises.store.lanes.pause(AgentId("ghost"))
+
+    lanes = (await premises.http.get("/api/queue/agents")).json()
+    assert [lane["agent"] for lane in lanes] == ["coder", "writer", "tester", "ghost"]
+
+    assert (await premises.http.post("/api/queue/agents/ghost/resume")).json() == {"ok": True}
+    lanes = (await premises.http.get("/api/queue/agents")).json()
+    assert [lane["agent"] for lane in lanes] == ["coder", "writer", "tester"]
+
+
+async def test_a_held_lane_tells_until_when_and_why(premises: Premises) -> None:
+    later = wall_clock() + 60_000
+    await premises.store.lanes.hold(CODER, until=later, reason="the key is wrong")
+    await premises.store.lanes.hold(AgentId("writer"), until=1, reason="long over")
+
+    coder, writer, _ = (await premises.http.get("/api/queue/agents")).json()
+
+    assert (coder["holdUntil"], coder["holdReason"]) == (later, "the key is wrong")
+    assert (writer["holdUntil"], writer["holdReason"]) == (None, None)
+
+
+async def test_what_runs_is_listed_with_what_it_says(premises: Premises) -> None:
+    gate = premises.puppet.plays["coder"] = Gate()
+    sent = await premises.send("@coder build it", sender="Ada", channel="web")
+    await gate.reached.wait()
+
+    (running,) = (await premises.http.get("/api/queue/processing")).json()
+
+    assert running["messageId"] == sent.message_id
+    assert (running["channel"], running["sender"], running["message"]) == ("web", "Ada", "build it")
+    assert (running["agent"], running["status"], running["attempt"]) == ("coder", "processing", 1)
+    assert running["processAlive"] is True
+    assert running["progress"] == "coder works on it"
+    assert 0 <= running["duration"] <= wall_clock() - running["startedAt"]
+    gate.open.set()
+
+
+async def test_what_another_process_runs_is_not_alive_here(premises: Premises) -> None:
+    await premises.store.lanes.pause(CODER)
+    await premises.send("@coder build it")
+    await premises.engine.stop(timedelta())
+    await premises.store.lanes.resume(CODER)
+    assert await premises.store.queue.claim(CODER) is not None
+
+    (running,) = (await premises.http.get("/api/queue/processing")).json()
+
+    assert (running["processAlive"], running["progress"]) == (False, "")
+    answer = await premises.http.post(f"/api/queue/processing/{running['id']}/kill")
+    assert answer.status_code == 404
+
+
+async def test_a_run_is_killed_by_name_of_who_asked(premises: Premises) -> None:
+    gate = premises.puppet.plays["coder"] = Gate()
+    await premises.send("@coder build it")
+    await gate.reached.wait()
+    (running,) = (await premises.http.get("/api/queue/processing")).json()
+
+    answer = await premises.http.post(f"/api/queue/processing/{running['id']}/kill")
+
+    assert answer.json() == {"ok": True, "agent": "coder", "processKilled": True}
+    assert premises.puppet.cancelled == ["coder"]
+    (dead,) = (await premises.http.get("/api/queue/dead")).json()
+    assert dead["failedReason"].startswith("stopped by ")
+    (entry,) = (await premises.http.get("/api/audit")).json()
+    assert (entry["action"], entry["target"]) == ("stop_run", str(running["id"]))
+    assert entry["who"] == dead["failedReason"].removeprefix("stopped by ")
+
+
+async def test_what_does_not_run_cannot_be_killed(premises: Premises) -> None:
+    await premises.store.lanes.pause(CODER)
+    await premises.send("@coder build it")
+    (message,) = await premises.messages()
+
+    for number in (message.id, 999):
+        answer = await premises.http.post(f"/api/queue/processing/{number}/kill")
+        assert answer.status_code == 404
+        assert str(number) in answer.json()["error"]
+    assert (await premises.http.get("/api/audit")).json() == []
+
+
+async def test_a_paused_lane_begins_nothing_until_it_is_resumed(premises: Premises) -> None:
+    assert (await premises.http.post("/api/queue/agents/coder/pause")).json() == {"ok": True}
+    await premises.send("@coder build it")
+
+    lanes = (await premises.http.get("/api/queue/agents")).json()
+    assert (lanes[0]["paused"], lanes[0]["pending"], lanes[0]["queued"]) == (True, 1, 1)
+    assert premises.puppet.requests == []
+
+    assert (await premises.http.post("/api/queue/agents/coder/resume")).json() == {"ok": True}
+    await premises.drained()
+    assert premises.puppet.prompts_of("coder") == ["build it"]
+    audit = (await premises.http.get("/api/audit")).json()
+    assert [(entry["action"], entry["target"]) for entry in audit] == [
+        ("resume_lane", "coder"),
+        ("pause_lane", "coder"),
+    ]
+
+
+@pytest.mark.parametrize("move", ["pause", "resume"])
+async def test_nobodys_lane_cannot_be_moved(premises: Premises, move: str) -> None:
+    answer = await premises.http.post(f"/api/queue/agents/nobody/{move}")
+
+    assert answer.status_code == 404
+    assert "nobody" in answer.json()["error"]
+    assert await premises.store.lanes.all() == ()
+
+
+async def test_a_dead_message_is_listed_with_why_it_died(premises: Premises) -> None:
+    dead = await a_dead_message(premises)
+
+    assert dead["data"] == {
+        "channel": "web",
+        "sender": "Ada",
+        "senderId": "4711",
+        "message": "break",
+        "messageId": dead["conversationId"],
+        "agent": "coder",
+    }
+    assert (dead["failedReason"], dead["attemptsMade"]) == ("exit code 1: boom", 5)
+    assert dead["timestamp"] <= dead["failedAt"] <= wall_clock()
+
+
+async def test_the_dead_of_one_agent_are_listed_alone(premises: Premises) -> None:
+    await a_dead_message(premises)
+
+    assert len((await premises.http.get("/api/queue/dead", params={"agent": "coder"})).json()) == 1
+    assert (await premises.http.get("/api/queue/dead", params={"agent": "writer"})).json() == []
+
+
+@pytest.mark.parametrize(
+    ("body", "prompt"), [(b"", "break"), (b"{}", "break"), (b"null", "break"), (b'{"message": "mend it"}', "mend it")]
+)
+async def test_a_dead_message_is_sent_again_perhaps_with_another_text(
+    premises: Premises, body: bytes, prompt: str
+) -> None:
+    dead = await a_dead_message(premises)
+    del premises.puppet.plays["coder"]
+
+    answer = await premises.http.post(f"/api/queue/dead/{dead['id']}/retry", content=body)
+
+    assert answer.json() == {"ok": True}
+    await premises.drained()
+    assert premises.puppet.prompts_of("coder")[-1] == prompt
+    assert (await premises.http.get("/api/queue/dead")).json() == []
+
+
+@pytest.mark.parametrize("body", [b'{"message": " "}', b'{"message": ""}', b'{"message": "\\ud800"}', b"[]", b"{"])
+async def test_a_dead_message_is_not_sent_again_with_nonsense(premises: Premises, body: bytes) -> None:
+    dead = await a_dead_message(premises)
+
+    answer = await premises.http.post(f"/api/queue/dead/{dead['id']}/retry", content=body)
+
+    assert answer.status_code == 400
+    assert answer.json().keys() == {"error"}
+    assert len((await premises.http.get("/api/queue/dead")).json()) == 1
+
+
+async def test_a_dead_message_is_deleted_for_good(premises: Premises) -> None:
+    dead = await a_dead_message(premises)
+
+    assert (await premises.http.delete(f"/api/queue/dead/{dead['id']}")).json() == {"ok": True}
+    assert (await premises.http.get("/api/queue/dead")).json() == []
+    assert (await premises.http.delete(f"/api/queue/dead/{dead['id']}")).status_code == 404
+    assert (await premises.http.post(f"/api/queue/dead/{dead['id']}/retry")).status_code == 404
+    (deleted,) = await premises.events("message_deleted")
+    assert deleted.payload["reason"].startswith("deleted by ")
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("POST", "/api/queue/dead/0/retry"),
+        ("POST", "/api/queue/dead/x/retry"),
+        ("DELETE", f"/api/queue/dead/{BEYOND_ALL}"),
+        ("POST", f"/api/queue/processing/{BEYOND_ALL}/kill"),
+        ("POST", "/api/queue/agents/Not An Id/pause"),
+        ("GET", "/api/queue/dead?limit=0"),
+        ("GET", "/api/queue/dead?limit=1001"),
+        ("GET", "/api/queue/dead?agent=../etc"),
+    ],
+)
+async def test_malformed_names_and_numbers_are_refused_in_words(premises: Premises, method: str, path: str) -> None:
+    answer = await premises.http.request(method, path)
+
+    assert answer.status_code == 400
+    assert answer.json().keys() == {"error"}
+
+
+async def test_two_who_kill_one_run_both_get_an_answer(premises: Premises) -> None:
+    gate = premises.puppet.plays["coder"] = Gate()
+    await premises.send("@coder build it")
+    await gate.reached.wait()
+    (running,) = (await premises.http.get("/api/queue/processing")).json()
+
+    path = f"/api/queue/processing/{running['id']}/kill"
+    answers = await asyncio.gather(premises.http.post(path), premises.http.post(path))
+
+    killed = [answer.json().get("processKilled") for answer in answers]
+    assert killed.count(True) == 1
+    assert {answer.status_code for answer in answers} <= {200, 404}

@@ -1,0 +1,92 @@
+"""The daemon and its channels under a person's hand."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import httpx
+
+from tests.server.conftest import FakeDaemon, Premises
+from tinyagi.server.app import create_app
+from tinyagi.server.metrics import Metrics
+from tinyagi.server.services import Services
+from tinyagi.server.sse import Hub
+
+PORT = 3777
+
+
+@dataclass
+class FakeChannel:
+    running: bool = False
+    told: list[str] = field(default_factory=list)
+
+    async def start(self) -> None:
+        self.running = True
+        self.told.append("start")
+
+    async def stop(self) -> None:
+        self.running = False
+        self.told.append("stop")
+
+
+@asynccontextmanager
+async def with_channel(premises: Premises, channel: FakeChannel) -> AsyncIterator[httpx.AsyncClient]:
+    """The same application, for a daemon that has a channel."""
+    engine = premises.engine
+    services = Services(
+        engine=engine,
+        home=premises.home,
+        hub=Hub(engine.store, engine.live, max_readers=1),
+        metrics=Metrics(),
+        daemon=FakeDaemon(),
+        port=PORT,
+        version="0",
+        started_at=0,
+        channels={"telegram": channel},
+    )
+    app = httpx.ASGITransport(create_app(services, engine.settings.current.server, None))
+    async with httpx.AsyncClient(transport=app, base_url=f"http://127.0.0.1:{PORT}") as http:
+        yield http
+
+
+async def test_a_restart_is_asked_of_the_daemon(premises: Premises) -> None:
+    answer = await premises.http.post("/api/services/restart", json={})
+
+    assert answer.json() == {"ok": True, "restarting": True}
+    assert premises.daemon.restarts == 1
+    (entry,) = await premises.store.audit.recent()
+    assert entry.action == "restart_daemon"
+
+
+async def test_settings_are_applied_by_a_restart_only_when_they_need_one(premises: Premises) -> None:
+    await premises.http.put("/api/settings", json={"responses": {"suffix": True}})
+    nothing = await premises.http.post("/api/services/apply", json={})
+    restarts = premises.daemon.restarts
+    await premises.http.put("/api/settings", json={"server": {"max_streams": 7}})
+    something = await premises.http.post("/api/services/apply", json={})
+
+    assert (nothing.json(), restarts) == ({"ok": True, "restarted": False, "needsRestart": []}, 0)
+    assert something.json() == {"ok": True, "restarted": True, "needsRestart": ["server.max_streams"]}
+    assert premises.daemon.restarts == 1
+
+
+async def test_a_channel_is_started_stopped_and_restarted(premises: Premises) -> None:
+    channel = FakeChannel()
+    async with with_channel(premises, channel) as http:
+        answers = [
+            (await http.post(f"/api/services/channel/telegram/{verb}", json={})).json()
+            for verb in ("start", "stop", "restart")
+        ]
+
+    assert answers == [{"ok": True, "channel": "telegram", "running": running} for running in (True, False, True)]
+    assert channel.told == ["start", "stop", "stop", "start"]
+
+
+async def test_a_channel_that_this_daemon_does_not_have_is_not_found(premises: Premises) -> None:
+    for verb in ("start", "stop", "restart"):
+        answer = await premises.http.post(f"/api/services/channel/telegram/{verb}", json={})
+
+        assert answer.status_code == 404
+        assert answer.json()["error"].startswith("This daemon runs no channel telegram; it runs: none.")
+        assert (await premises.http.post(f"/api/services/channel/T!/{verb}", json={})).status_code == 400
+    assert (await premises.http.post("/api/services/channel/telegram/explode", json={})).status_code == 404

@@ -1,0 +1,65 @@
+"""How the daemon is, in one object."""
+
+from tests.server.conftest import Premises
+from tests.support.puppet import Gate
+
+
+async def test_the_status_tells_what_there_is(premises: Premises) -> None:
+    answer = await premises.http.get("/api/status")
+
+    assert answer.status_code == 200
+    status = answer.json()
+    assert status.keys() == {
+        *("ok", "uptime", "version", "server", "channels", "heartbeat", "pipeline"),
+        *("engine", "agents", "teams", "needsRestart"),
+    }
+    assert (status["ok"], status["server"]) == (True, {"running": True, "port": premises.port})
+    assert status["uptime"] >= 0
+    assert status["version"]
+    assert (status["agents"], status["teams"], status["engine"]) == (3, 1, {"runs": 0})
+    assert (status["channels"], status["pipeline"], status["needsRestart"]) == ({}, {"enabled": False}, [])
+
+
+async def test_the_status_tells_how_many_runs_are_going_on(premises: Premises) -> None:
+    gate = premises.puppet.plays["coder"] = Gate()
+    await premises.send("@coder build it")
+    await gate.reached.wait()
+
+    assert (await premises.http.get("/api/status")).json()["engine"] == {"runs": 1}
+    gate.open.set()
+
+
+async def test_a_channel_that_should_run_and_does_not_is_told(closed_premises: Premises) -> None:
+    closed_premises.settings["channels"] = {"enabled": ["telegram"]}
+    async with closed_premises.serve() as premises:
+        status = (await premises.http.get("/api/status")).json()
+
+    assert status["channels"] == {"telegram": {"running": False, "enabled": True}}
+
+
+async def test_settings_that_wait_for_a_restart_are_told(premises: Premises) -> None:
+    await premises.engine.settings.save({"server": {"max_body_bytes": 2_000_000}})
+
+    assert (await premises.http.get("/api/status")).json()["needsRestart"] == ["server.max_body_bytes"]
+
+
+async def test_heartbeats_run_when_an_agent_has_one(closed_premises: Premises) -> None:
+    closed_premises.settings["monitoring"] = {"heartbeat_interval": 1_800}
+    async with closed_premises.serve() as premises:
+        heartbeat = (await premises.http.get("/api/status")).json()["heartbeat"]
+
+    assert heartbeat == {"running": True, "interval": 1_800, "lastSent": None}
+
+
+async def test_without_an_interval_there_are_no_heartbeats(closed_premises: Premises) -> None:
+    closed_premises.settings["monitoring"] = {"heartbeat_interval": 0}
+    async with closed_premises.serve() as premises:
+        heartbeat = (await premises.http.get("/api/status")).json()["heartbeat"]
+
+    assert heartbeat == {"running": False, "interval": 0, "lastSent": None}
+
+
+async def test_a_lake_tells_of_a_pipeline(premises: Premises) -> None:
+    premises.home.lake.mkdir()
+
+    assert (await premises.http.get("/api/status")).json()["pipeline"] == {"enabled": True}
