@@ -1,4 +1,4 @@
-"""The limit: the same HTTP server with an application that reads the JSON and answers, and does nothing else."""
+"""The limit: uvicorn with an application that reads the JSON and answers, and does nothing else. Port, then parser."""
 
 import asyncio
 import sys
@@ -20,7 +20,7 @@ async def app(_: Scope, receive: Receive, send: Send) -> None:
 
 if __name__ == "__main__":
     config = Config(
-        app, port=int(sys.argv[1]), loop="asyncio", http="httptools", ws="none", lifespan="off", log_config=None,
+        app, port=int(sys.argv[1]), loop="asyncio", http=sys.argv[2], ws="none", lifespan="off", log_config=None,
         access_log=False, server_header=False, date_header=False,
     )  # fmt: skip
     asyncio.run(Server(config).serve())

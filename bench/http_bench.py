@@ -1,7 +1,9 @@
 """POST /api/message beside the bare HTTP server it stands on, and what readers of live events cost it.
 
 Every figure of ours is durable: the daemon as people run it, WAL with synchronous=FULL, an answer after the commit. The
-lane is paused, so that only what the API does is measured. The last line of stdout is one JSON object.
+lane is paused, so that only what the API does is measured. The limit is measured twice: uvicorn as it is installed,
+with its own parser (`bare`), and with httptools, several times as fast, which our server has (`bare_httptools`).
+The last line of stdout is one JSON object.
 """
 
 import argparse
@@ -62,11 +64,11 @@ class Running:
 
 
 @contextlib.contextmanager
-def bare() -> Iterator[Running]:
+def bare(parser: str = "httptools") -> Iterator[Running]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port: int = free.getsockname()[1]
-    with process_of(str(HERE / "http_bare.py"), str(port)) as process:
+    with process_of(str(HERE / "http_bare.py"), str(port), parser) as process:
         until_it_listens(port, process)
         yield Running(port, process)
 
@@ -161,31 +163,44 @@ def middle(rounds: list[Figures]) -> Figures:
     return Figures(*(median(getattr(one, name) for one in rounds) for name in ("rps", "p50_ms", "p99_ms", "cpu_us")))
 
 
-def compare(plan: Plan, limit: Running, daemon: Running, console: Console) -> dict[str, float]:
-    table = Table("connections", "ours/s", "bare/s", "ratio", "p50 ms", "p99 ms", "CPU µs", title="POST /api/message")
+@dataclass(frozen=True, slots=True)
+class Servers:
+    daemon: Running
+    bare: Running
+    bare_httptools: Running
+
+
+def compare(plan: Plan, servers: Servers, console: Console) -> dict[str, float]:
+    table = Table("connections", "ours/s", "bare/s", "ratio", "with httptools/s", "ratio", "p50 ms", "p99 ms", "CPU µs")
+    table.title = "POST /api/message"
     told: dict[str, float] = {}
     for connections in CONNECTIONS:
-        pairs = [
-            # Side by side in every round, because the machine's pace changes from one minute to the next.
-            (measure(limit, connections, plan.seconds), measure(daemon, connections, plan.seconds))
+        # Side by side in every round, because the machine's pace changes from one minute to the next.
+        rounds = [
+            [
+                measure(server, connections, plan.seconds)
+                for server in (servers.daemon, servers.bare, servers.bare_httptools)
+            ]
             for _ in range(plan.rounds)
         ]
-        ratio = median(mine.rps / its.rps for its, mine in pairs)
-        mine, its = middle([pair[1] for pair in pairs]), middle([pair[0] for pair in pairs])
-        tail = median(one.p99_ms / one.p50_ms for _, one in pairs)
+        mine, plain, fast = (middle([one[place] for one in rounds]) for place in range(3))
+        ratio = median(one[0].rps / one[1].rps for one in rounds)
+        strict = median(one[0].rps / one[2].rps for one in rounds)
+        tail = median(one[0].p99_ms / one[0].p50_ms for one in rounds)
         table.add_row(
             str(connections),
-            *(f"{figure:,.0f}" for figure in (mine.rps, its.rps)),
-            *(f"{figure:.2f}" for figure in (ratio, mine.p50_ms, mine.p99_ms)),
-            f"{mine.cpu_us:.0f}",
+            *(f"{mine.rps:,.0f}", f"{plain.rps:,.0f}", f"{ratio:.2f}", f"{fast.rps:,.0f}", f"{strict:.2f}"),
+            *(f"{mine.p50_ms:.2f}", f"{mine.p99_ms:.2f}", f"{mine.cpu_us:.0f}"),
         )
         told |= {
             f"rps_{connections}": round(mine.rps, 1),
             f"rps_{connections}_vs_bare": round(ratio, 3),
+            f"rps_{connections}_vs_bare_httptools": round(strict, 3),
             f"p50_ms_{connections}": round(mine.p50_ms, 2),
             f"p99_over_p50_{connections}": round(tail, 2),
             f"cpu_us_per_request_{connections}": round(mine.cpu_us, 1),
-            f"bare_cpu_us_per_request_{connections}": round(its.cpu_us, 1),
+            f"bare_cpu_us_per_request_{connections}": round(plain.cpu_us, 1),
+            f"bare_httptools_cpu_us_per_request_{connections}": round(fast.cpu_us, 1),
         }
     console.print(table)
     return told
@@ -219,8 +234,13 @@ def main() -> int:
     options = parser.parse_args()
     plan = QUICK if options.quick else FULL
     console = Console(quiet=options.json_only, highlight=False)
-    with tempfile.TemporaryDirectory(prefix="tinyagi-bench-") as folder, bare() as limit, ours(Path(folder)) as daemon:
-        told = compare(plan, limit, daemon, console)
+    with (
+        tempfile.TemporaryDirectory(prefix="tinyagi-bench-") as folder,
+        bare("h11") as plain,
+        bare("httptools") as fast,
+        ours(Path(folder)) as daemon,
+    ):
+        told = compare(plan, Servers(daemon, plain, fast), console)
         told["cpu_us_per_request"] = told["cpu_us_per_request_64"]
         told |= readers_cost(plan, daemon, console)
     sys.stdout.write(json.dumps(told) + "\n")

@@ -33,6 +33,7 @@ from tinyagi.providers.opencode import Opencode
 from tinyagi.providers.scripted import Scripted
 from tinyagi.server.access import check as check_access
 from tinyagi.server.app import create_app
+from tinyagi.server.express import ExpressProtocol
 from tinyagi.server.http import bind, serving
 from tinyagi.server.metrics import Metrics
 from tinyagi.server.services import Daemon, Services
@@ -118,7 +119,8 @@ async def open_api(
         version=version("tinyagi"),
         started_at=time.time_ns() // 1_000_000,
     )
-    async with serving(create_app(services, configured, token), listener):
+    app = create_app(services, configured, token)
+    async with serving(app.asgi, listener, protocol=partial(ExpressProtocol, express=app.express)):
         await hub.start()
         try:
             yield

@@ -3,14 +3,14 @@
 import asyncio
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from datetime import timedelta
+from typing import NamedTuple
 
 from tinyagi.domain.durations import millis
 from tinyagi.domain.errors import InvalidInput
 from tinyagi.domain.events import AgentRouted, Event
 from tinyagi.domain.ids import AgentId, ConversationId, MessageId, TeamId
-from tinyagi.domain.messages import NewMessage, RoomPost
+from tinyagi.domain.messages import Message, NewMessage, RoomPost
 from tinyagi.domain.responses import ChatMessage
 from tinyagi.domain.routing import Route, fan_out, prompt_from_room, room_posts
 from tinyagi.domain.teams import Roster, Team
@@ -20,8 +20,7 @@ from tinyagi.engine.rules import Rulebook, Rules
 from tinyagi.store.base import Queue
 
 
-@dataclass(frozen=True, slots=True)
-class Incoming:
+class Incoming(NamedTuple):
     """A person's message as a channel or a client hands it in."""
 
     message: str
@@ -36,12 +35,16 @@ class Incoming:
     delay: timedelta = timedelta()
 
 
-@dataclass(frozen=True, slots=True)
-class Submitted:
+class Submitted(NamedTuple):
     message_id: MessageId
     conversation_id: ConversationId
     message_ids: tuple[MessageId, ...]
     """One per target of a message that was fanned out."""
+
+    @classmethod
+    def of(cls, stored: Sequence[Message]) -> "Submitted":
+        root = stored[0]
+        return cls(root.message_id, root.conversation_id, tuple([one.message_id for one in stored]))
 
 
 class Inbox:
@@ -53,19 +56,32 @@ class Inbox:
 
     async def submit(self, incoming: Incoming) -> Submitted:
         """Store a message durably, one part per agent it names; raise InvalidInput or DuplicateMessage."""
-        if not incoming.message.strip() and not incoming.files:
-            raise InvalidInput("A message needs a text or a file.")
-        rules = self._rulebook.current
-        routes = _routes(incoming, rules)
+        return Submitted.of(await self.store(incoming))
+
+    async def store(self, incoming: Incoming) -> tuple[Message, ...]:
+        """Like `submit`; return the messages themselves."""
+        rules, routes = self._routed(incoming)
         if incoming.files:
             incoming = await asyncio.to_thread(_with_confined_files, incoming, routes, rules)
         parts = [self._part(incoming, route, rules) for route in routes]
         posts = () if incoming.agent else room_posts(incoming.message, rules.roster)
-        stored = await self._queue.enqueue_parts(
+        return await self._queue.enqueue_parts(
             parts,
             posts=[_room_post(post.text, rules.roster.teams[post.team], incoming.sender, rules) for post in posts],
         )
-        return Submitted(stored[0].message_id, stored[0].conversation_id, tuple(one.message_id for one in stored))
+
+    def begin(self, incoming: Incoming) -> "asyncio.Future[tuple[Message, ...]] | None":
+        """Like `store`, for who has no task to wait in; None when there is more to do: files, lines for chat rooms."""
+        if incoming.files or not incoming.agent:
+            return None
+        rules, routes = self._routed(incoming)
+        return self._queue.begin_enqueue([self._part(incoming, route, rules) for route in routes])
+
+    def _routed(self, incoming: Incoming) -> tuple[Rules, Sequence[Route]]:
+        if not incoming.message.strip() and not incoming.files:
+            raise InvalidInput("A message needs a text or a file.")
+        rules = self._rulebook.current
+        return rules, _routes(incoming, rules)
 
     def addressed(self, incoming: Incoming) -> NewMessage:
         """The message for the agent or team that it names, for somebody else to store; raise InvalidInput."""
@@ -107,7 +123,7 @@ class Inbox:
 def _with_confined_files(incoming: Incoming, routes: Sequence[Route], rules: Rules) -> Incoming:
     """Only files that the home or the agent's own workspace holds: a sender must not make an agent read others."""
     folders = [rules.home.files, *(rules.setup_of(route.agent).workspace for route in routes)]
-    return replace(incoming, files=tuple(confined(file, folders) for file in incoming.files))
+    return incoming._replace(files=tuple(confined(file, folders) for file in incoming.files))
 
 
 def _routes(incoming: Incoming, rules: Rules) -> tuple[Route, ...]:

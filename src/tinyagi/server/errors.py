@@ -65,6 +65,11 @@ class Refused(TinyAGIError):
         self.headers = dict(headers or {})
 
 
+def fault() -> Refused:
+    """What is told when it is our fault."""
+    return Refused(500, "This is a fault of TinyAGI. The log says more: tinyagi logs daemon.")
+
+
 def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """How a route documents the errors it may give."""
     return {status: {"model": Error, "description": MEANINGS[status]} for status in statuses}
@@ -108,7 +113,7 @@ def install(app: FastAPI) -> None:
     @app.exception_handler(Exception)
     async def unexpected(_: Request, __: Exception) -> Response:
         # Starlette raises it again after this answer, and uvicorn logs it with its trace.
-        return answer(Refused(500, "This is a fault of TinyAGI. The log says more: tinyagi logs daemon."))
+        return answer(fault())
 
 
 def _sentence(problem: Mapping[str, Any]) -> str:

@@ -3,9 +3,9 @@
 import asyncio
 import contextlib
 import socket
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import timedelta
-from typing import Any, Final, cast
+from typing import Final, cast
 
 from starlette.types import ASGIApp
 from uvicorn import Config, Server
@@ -114,12 +114,14 @@ async def _hurry(connections: set[BoundedProtocol]) -> None:
 
 
 @contextlib.asynccontextmanager
-async def serving(app: ASGIApp, listener: socket.socket, **options: Any) -> AsyncIterator[None]:
+async def serving(
+    app: ASGIApp, listener: socket.socket, *, protocol: Callable[..., BoundedProtocol] = BoundedProtocol
+) -> AsyncIterator[None]:
     """Answer requests for as long as the block lasts, then let those under way finish for a moment."""
     config = Config(
         app,
         loop="asyncio",
-        http=BoundedProtocol,
+        http=cast("type[asyncio.Protocol]", protocol),
         ws="none",
         lifespan="off",
         log_config=None,
@@ -128,7 +130,6 @@ async def serving(app: ASGIApp, listener: socket.socket, **options: Any) -> Asyn
         date_header=False,
         # Anybody can claim to come from elsewhere; who calls is who holds the socket.
         proxy_headers=False,
-        **options,
     )
     server = _Server(config)
     connections = cast("set[BoundedProtocol]", server.server_state.connections)

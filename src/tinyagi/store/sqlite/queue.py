@@ -1,5 +1,6 @@
 """The queue on SQLite: each call is one operation for the writer or one short read."""
 
+import asyncio
 from collections.abc import Callable, Collection, Sequence
 from datetime import timedelta
 from typing import Final
@@ -78,15 +79,14 @@ class SqliteQueue:
     async def enqueue_parts(
         self, parts: Sequence[NewMessage], *, posts: Sequence[RoomPost] = ()
     ) -> tuple[Message, ...]:
-        if not parts:
-            raise InvalidInput("A message has at least one part.")
-        for part in parts:
-            part.check()
-        request = EnqueueRequest(tuple(parts), are_parts=True)
+        request = _parts_request(parts)
         if not posts:
             return await self._writer.write(enqueue, request)
         lines = tuple(_post_request(line, parts[0].sender) for line in posts)
         return await self._writer.write(enqueue_with_posts, WithPosts(request, lines))
+
+    def begin_enqueue(self, parts: Sequence[NewMessage]) -> "asyncio.Future[tuple[Message, ...]]":
+        return self._writer.begin(enqueue, _parts_request(parts))
 
     async def post(self, post: RoomPost, *, sender: str) -> ChatMessage:
         return await self._writer.write(say, _post_request(post, sender))
@@ -232,6 +232,14 @@ class SqliteQueue:
 
     async def dead(self, *, agent: AgentId | None = None, limit: int = 100) -> tuple[Message, ...]:
         return tuple(map(_message, await self._readers.rows("dead_messages", {"agent": agent, "limit": limit})))
+
+
+def _parts_request(parts: Sequence[NewMessage]) -> EnqueueRequest:
+    if not parts:
+        raise InvalidInput("A message has at least one part.")
+    for part in parts:
+        part.check()
+    return EnqueueRequest(tuple(parts), are_parts=True)
 
 
 def _post_request(line: RoomPost, sender: str) -> PostRequest:

@@ -69,14 +69,9 @@ class Writer:
 
     async def write(self, operation: Operation[R, T], request: R, *, undo: Operation[T, object] | None = None) -> T:
         """Return the operation's result once it is durable. A cancelled caller does not cancel the write."""
-        if self._closed:
-            raise StoreClosed(f"The store {self._path} is closed.")
         future: asyncio.Future[T] = self._loop.create_future()
-        # Everything submitted in one turn of the event loop travels together: one wake-up, one group.
-        if not self._outbox:
-            self._loop.call_soon(self._send)
         submission = _Submission(operation, request, future, undo)
-        self._outbox.append(submission)
+        self._submit(submission)
         try:
             return await future
         except asyncio.CancelledError:
@@ -84,6 +79,20 @@ class Writer:
             if not future.cancelled() and future.exception() is None:
                 self._take_back([(submission, future.result())])
             raise
+
+    def begin(self, operation: Operation[R, T], request: R) -> "asyncio.Future[T]":
+        """Like `write`, for who has no task to wait in: the future is done once it is durable."""
+        future: asyncio.Future[T] = self._loop.create_future()
+        self._submit(_Submission(operation, request, future, None))
+        return future
+
+    def _submit(self, submission: _Submission) -> None:
+        if self._closed:
+            raise StoreClosed(f"The store {self._path} is closed.")
+        # Everything submitted in one turn of the event loop travels together: one wake-up, one group.
+        if not self._outbox:
+            self._loop.call_soon(self._send)
+        self._outbox.append(submission)
 
     async def close(self) -> None:
         """Write what is waiting, then end the thread and let go of the connection."""
