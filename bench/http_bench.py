@@ -171,7 +171,7 @@ class Servers:
 
 
 def compare(plan: Plan, servers: Servers, console: Console) -> dict[str, float]:
-    table = Table("connections", "ours/s", "bare/s", "ratio", "with httptools/s", "ratio", "p50 ms", "p99 ms", "CPU µs")
+    table = Table("conns", "ours/s", "bare/s", "ratio", "httptools", "ratio", "p50 ms", "p99 ms", "CPU µs")
     table.title = "POST /api/message"
     told: dict[str, float] = {}
     for connections in CONNECTIONS:

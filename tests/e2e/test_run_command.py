@@ -107,6 +107,16 @@ async def test_a_mistake_in_the_settings_is_a_sentence_with_its_place(tmp_path: 
     assert home.settings_file.read_text() == '{"agents": {,}}'
 
 
+async def test_a_daemon_that_an_agent_starts_does_not_end_with_the_agents_run(tmp_path: Path) -> None:
+    home = furnish(tmp_path)
+    async with running(home, TINYAGI_RUN=f"{home.home_id}:no-such-claim", TINYAGI_AGENT_ID="coder") as process:
+        # It ends what runs have left behind before it says so: itself, if it still had their mark.
+        await said(process, "Ctrl-C stops it")
+        marks = psutil.Process(process.pid).environ()
+
+    assert not {"TINYAGI_RUN", "TINYAGI_AGENT_ID"} & marks.keys()
+
+
 async def test_a_second_signal_does_not_wait_for_what_runs(tmp_path: Path) -> None:
     home = furnish(tmp_path)
     async with running(home) as process, open_inbox(home) as (store, inbox):

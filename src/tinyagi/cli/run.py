@@ -30,6 +30,7 @@ def run_engine(folder: Path | None, *, quiet: bool, detached: bool = False) -> N
     from tinyagi.cli.context import Place  # noqa: PLC0415
     from tinyagi.daemon import running  # noqa: PLC0415
 
+    running.leave_run(sys.argv[1:])
     # The stream itself: while the daemon runs, whatever is printed goes to the log.
     stream = sys.stderr
 

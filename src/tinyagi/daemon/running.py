@@ -14,7 +14,7 @@ from tinyagi.daemon.logs import SAID, logging_to
 from tinyagi.daemon.pidfile import held
 from tinyagi.daemon.redaction import Redactor
 from tinyagi.domain.errors import TinyAGIError
-from tinyagi.settings.environment import snapshot
+from tinyagi.settings.environment import of_nobodys_run, snapshot
 from tinyagi.settings.home import Home
 from tinyagi.wiring import run_daemon
 
@@ -45,6 +45,14 @@ def run(home: Home, say: Tell, *, show: Tell | None, level: int = logging.INFO) 
                 f"The daemon broke: {redact(f'{type(error).__name__}: {error}')}. "
                 f"Where it happened is in {home.logs / 'daemon.log'}; please report it."
             ) from None
+
+
+def leave_run(arguments: Sequence[str]) -> None:
+    """Begin anew without the marks of an agent's run, if there are any: what a process was started with stays on it."""
+    environment = snapshot()
+    own = of_nobodys_run(environment)
+    if own != environment:
+        os.execve(sys.executable, [sys.executable, "-m", "tinyagi", *arguments], own)  # noqa: S606
 
 
 def again(arguments: Sequence[str]) -> NoReturn:

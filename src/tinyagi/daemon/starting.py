@@ -14,6 +14,7 @@ from tinyagi.daemon.errors import DaemonError
 from tinyagi.daemon.health import ask
 from tinyagi.daemon.pidfile import Sighting, State, look, look_patiently, refusal
 from tinyagi.domain.texts import one_line
+from tinyagi.settings.environment import of_nobodys_run
 from tinyagi.settings.home import Home
 
 OUTPUT: Final = "daemon.out"
@@ -21,8 +22,6 @@ OUTPUT: Final = "daemon.out"
 PATIENCE: Final = timedelta(seconds=30)
 
 _GLANCE: Final = 0.05
-_OF_A_RUN: Final = frozenset({"TINYAGI_RUN", "TINYAGI_AGENT_ID"})
-"""An agent may start a daemon: it must not be ended with the agent's run."""
 _LINES: Final = 10
 _LONGEST: Final = 16_384
 
@@ -73,7 +72,6 @@ def _output(home: Home) -> Iterator[int]:
 
 
 def _launch(home: Home, environment: Mapping[str, str], output: int) -> subprocess.Popen[bytes]:
-    seen = {name: value for name, value in environment.items() if name not in _OF_A_RUN}
     # A session of its own: neither the terminal's end nor its Ctrl-C reaches the daemon.
     return subprocess.Popen(  # noqa: S603
         [sys.executable, "-m", "tinyagi", "run", "--home", str(home.path), "--detached"],
@@ -81,7 +79,7 @@ def _launch(home: Home, environment: Mapping[str, str], output: int) -> subproce
         stdout=output,
         stderr=output,
         cwd=home.path,
-        env=seen,
+        env=of_nobodys_run(environment),
         start_new_session=True,
     )
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from tinyagi.agents.workspace import is_complete, prepare
 from tinyagi.domain.errors import Conflict, InvalidInput
@@ -13,7 +12,7 @@ from tinyagi.settings.home import Home
 from tinyagi.settings.live import LiveSettings
 from tinyagi.settings.notation import check_depth
 from tinyagi.settings.parse import parse
-from tinyagi.settings.resolve import AgentSetup, resolve
+from tinyagi.settings.resolve import resolve
 from tinyagi.settings.secrets import merge
 from tinyagi.settings.staff import agents_of, no_agent, with_agent, without_agent, without_team
 from tinyagi.store.base import Store
@@ -41,13 +40,6 @@ class Dismissed:
     """Teams that got another leader."""
 
 
-def workspace_of(setup: AgentSetup) -> Path:
-    """Where the agent works; raise InvalidInput for a path that no system can open."""
-    if "\0" in str(setup.workspace):
-        raise InvalidInput(f"The working_directory of @{setup.id} holds a NUL character, which no path can.")
-    return setup.workspace
-
-
 class Staff:
     """The agents and teams of a home."""
 
@@ -69,9 +61,8 @@ class Staff:
             patch = with_agent(stored, agent, fields)
             # No agent is stored whose folder cannot be used; a folder without an agent harms nobody.
             setup = resolve(parse(merge(stored, patch)), agent, self._home)
-            workspace = workspace_of(setup)
-            made = not is_complete(workspace)
-            prepare(workspace, Agent(agent, setup.name))
+            made = not is_complete(setup.workspace)
+            prepare(setup.workspace, Agent(agent, setup.name))
             return patch
 
         await self._settings.edit(change)

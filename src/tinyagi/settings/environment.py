@@ -11,12 +11,18 @@ DEFAULT_PORT: Final = 3777
 PORT_NAMES: Final = ("TINYAGI_API_PORT", "TINYCLAW_API_PORT")
 HOST_NAME: Final = "TINYAGI_API_HOST"
 TOKEN_NAME: Final = "TINYAGI_API_TOKEN"  # noqa: S105 - a name, not a token
+RUN_NAMES: Final = frozenset({"TINYAGI_RUN", "TINYAGI_AGENT_ID"})
 BOT_TOKEN_NAMES: Final[Mapping[str, str]] = {"discord": "DISCORD_BOT_TOKEN", "telegram": "TELEGRAM_BOT_TOKEN"}
 
 
 def snapshot() -> dict[str, str]:
     """The environment of this process, as it is now."""
     return dict(os.environ)
+
+
+def of_nobodys_run(environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment without the marks of an agent's run: a daemon that an agent starts must not be ended with it."""
+    return {name: value for name, value in environment.items() if name not in RUN_NAMES}
 
 
 def home_path(environment: Mapping[str, str]) -> Path:

@@ -28,7 +28,6 @@ from tinyagi.api.agents import (
 from tinyagi.api.base import Ok
 from tinyagi.domain.ids import AgentId
 from tinyagi.domain.teams import Agent
-from tinyagi.engine.staff import workspace_of
 from tinyagi.server.auditing import audited_router, tell
 from tinyagi.server.errors import Refused, responses
 from tinyagi.server.parameters import Name
@@ -132,7 +131,7 @@ def _place(services: Services, agent: str) -> _Place:
     known = rules.roster.agents.get(AgentId(agent))
     if known is None:
         raise no_agent(agent)
-    return _Place(known, Workspace(workspace_of(rules.setup_of(known.id))))
+    return _Place(known, Workspace(rules.setup_of(known.id).workspace))
 
 
 async def _in_thread(work: Callable[[], T]) -> T:
