@@ -157,7 +157,7 @@ async def test_a_conversation_is_drawn(remote: Remote, premises: Premises) -> No
     assert lines[0].startswith(f"{told['conversationId']}  done  2 messages, 1 hop,")
     rows = [line for line in lines if "█" in line]
     assert [row.strip().split("  ")[0] for row in rows] == ["ada → @coder", "└ @coder → @writer"]
-    assert "Built. [@writer: document it]" in rows[0]
+    assert "Built. @coder → @writer: document it" in rows[0]
     assert told["conversationId"] in listed
     assert (await remote.json("trace", told["conversationId"]))["status"] == "done"
     assert (await remote("trace", "unknown")).exit_code == 1

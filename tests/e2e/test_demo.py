@@ -1,9 +1,12 @@
 """The command a new user runs first."""
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
+
+import httpx
 
 TINYAGI = str(Path(sys.executable).with_name("tinyagi"))
 
@@ -41,6 +44,19 @@ def test_the_demo_shows_each_conversation_as_a_tree() -> None:
     assert "the process that ran it is gone, taken back" in done.stdout
     assert "dead: out of attempts" in done.stdout
     assert "Nothing lost, nothing doubled, every thread in order." in done.stdout
+
+
+def test_a_demo_that_stays_ends_with_the_address_of_its_api() -> None:
+    done = run("demo", "--stay", "--json")
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    try:
+        status = httpx.get(f"{told['address']}/api/status", trust_env=False, timeout=30).json()
+        assert (status["ok"], status["agents"]) == (True, 5)
+    finally:
+        stopped = run("--home", told["home"], "stop")
+        shutil.rmtree(Path(told["home"]).parent)
+    assert stopped.returncode == 0
 
 
 def test_version_and_help() -> None:

@@ -20,11 +20,11 @@ from tests.support.llm_server import (
     streaming,
 )
 from tests.support.runs import AT_ONCE, Told, a_request, failure_of
+from tinyagi.domain.event_stream import MAX_EVENT
 from tinyagi.domain.messages import Usage
 from tinyagi.domain.retry import Failure, FailureKind
 from tinyagi.providers.api import Api
 from tinyagi.providers.base import Endpoint, Limits, RunRequest, Wire
-from tinyagi.providers.wires.sse import MAX_EVENT
 
 KEY = "sk-very-secret"
 

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import json
 import shlex
+import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -30,7 +31,9 @@ def run_demo(*, as_json: bool, stays: bool) -> int:
             address = stay(home_in(folder))
     totals = story.totals
     if as_json:
-        told = {**asdict(totals), "clean": totals.is_clean, **({"address": address} if address else {})}
+        told = {**asdict(totals), "clean": totals.is_clean}
+        if address is not None:
+            told |= {"address": address, "home": str(home_in(folder).path)}
         Console().print_json(json.dumps(told))
     else:
         console.print()
@@ -43,7 +46,7 @@ def run_demo(*, as_json: bool, stays: bool) -> int:
             else "[red]The queue broke a promise: please report this with the table above.[/]"
         )
         if address is not None:
-            console.print(_way_on(address, home_in(folder)))
+            console.print(_way_on(address, home_in(folder)), soft_wrap=True)
     return 0 if totals.is_clean else 1
 
 
@@ -58,11 +61,12 @@ def _folder(stays: bool) -> Iterator[Path]:
 
 
 def _way_on(address: str, home: Home) -> str:
-    place = shlex.quote(str(home.path))
+    command = escape(f"{shlex.quote(sys.argv[0])} --home {shlex.quote(str(home.path))}")
     return (
-        f"\nThe company stays at work. Look:  [cyan]tinyagi --home {place} trace[/]\n"
-        f"Write:  [cyan]tinyagi --home {place} send --wait '@dev Ship the login page.'[/]\n"
-        f"Stop:   [cyan]tinyagi --home {place} stop[/]\n"
+        "\nThe company stays at work.\n"
+        f"Look:   [cyan]{command} trace[/]\n"
+        f"Write:  [cyan]{command} send --wait '@dev Ship the login page.'[/]\n"
+        f"Stop:   [cyan]{command} stop[/]\n"
         f"API:    {address}"
     )
 

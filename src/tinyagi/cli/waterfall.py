@@ -11,6 +11,8 @@ from rich.text import Text
 
 from tinyagi.api.traces import AttemptSpan, Span, Trace
 from tinyagi.cli.screen import duration
+from tinyagi.domain.ids import AgentId
+from tinyagi.domain.tags import render_for_people
 from tinyagi.domain.texts import one_line
 
 WIDTH: Final = 40
@@ -94,7 +96,7 @@ def _what(span: Span) -> Text:
     if span.status == "dead":
         return Text(one_line(span.last_error or "dead"), style="red")
     if span.answer is not None:
-        return Text(one_line(span.answer), style="green")
+        return Text(one_line(render_for_people(span.answer, AgentId(span.agent))), style="green")
     return Text(one_line(span.text), style="dim")
 
 

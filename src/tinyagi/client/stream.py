@@ -9,13 +9,15 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
-from tinyagi.client.errors import ConnectionLost, NotRunning, ServerFault, TooManyRequests
-from tinyagi.client.sse import Frame, FrameReader
+from tinyagi.client.errors import ConnectionLost, NotRunning, NotTinyAGI, ServerFault, TooManyRequests
 from tinyagi.client.transport import Transport
+from tinyagi.domain.event_stream import EventReader, EventTooLong, ServerEvent
 
 PATH: Final = "/api/events/stream"
 SILENCE: Final = timedelta(seconds=45)
 """Three times the keep-alive did not come."""
+LONGEST_EVENT: Final = 16_777_216
+"""Bytes; the server cuts long texts, so none of its own comes near."""
 FIRST_PAUSE: Final = timedelta(milliseconds=250)
 LONGEST_PAUSE: Final = timedelta(seconds=5)
 
@@ -84,7 +86,7 @@ async def follow(
     has_worked = False
     lost_at: float | None = None
     while True:
-        reader = FrameReader(last_id)
+        reader = EventReader(last_id, longest=LONGEST_EVENT)
         try:
             async with aclosing(_connection(transport, query, reader, silence)) as events:
                 async for event in events:
@@ -105,21 +107,25 @@ async def follow(
 
 
 async def _connection(
-    transport: Transport, query: Mapping[str, str | int | None], reader: FrameReader, silence: timedelta
+    transport: Transport, query: Mapping[str, str | int | None], reader: EventReader, silence: timedelta
 ) -> AsyncGenerator[StreamEvent, None]:
     headers = {} if reader.last_id is None else {"Last-Event-ID": reader.last_id}
     async with transport.stream(PATH, query=query, headers=headers, silence=silence.total_seconds()) as chunks:
         async for chunk in chunks:
-            for frame in reader.feed(chunk):
+            try:
+                frames = list(reader.feed(chunk))
+            except EventTooLong as error:
+                raise NotTinyAGI(transport.url, str(error)) from None
+            for frame in frames:
                 if (event := _event(frame)) is not None:
                     yield event
 
 
-def _event(frame: Frame) -> StreamEvent | None:
+def _event(frame: ServerEvent) -> StreamEvent | None:
     """The frame as an event, or None when it is not one of ours: a later version may send what we do not know."""
     try:
         data = json.loads(frame.data)
     except ValueError:
         return None
     number = int(frame.id) if frame.id is not None and frame.id.isascii() and frame.id.isdecimal() else None
-    return StreamEvent(number, frame.event, data) if isinstance(data, dict) else None
+    return StreamEvent(number, frame.name, data) if isinstance(data, dict) else None

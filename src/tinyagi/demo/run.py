@@ -129,7 +129,9 @@ async def _engine(home: Home) -> AsyncIterator[Process]:
     """The engine as a process of its own, ended with the block whatever happens."""
     command = (sys.executable, "-m", "tinyagi", "run", "--home", str(home.path), "--quiet")
     # Its warnings are part of the plot: they are in the story that is told at the end.
-    with (home.logs / "demo.out").open("ab") as log:
+    output = home.logs / "demo.out"
+    output.touch(mode=0o600)
+    with output.open("ab") as log:
         process = await asyncio.create_subprocess_exec(*command, stderr=log, env=_environment())
     try:
         yield process

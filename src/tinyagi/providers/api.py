@@ -11,6 +11,7 @@ from typing import Final
 import httpx
 import msgspec
 
+from tinyagi.domain.event_stream import EventReader, EventTooLong, ServerEvent
 from tinyagi.domain.responses import Role
 from tinyagi.domain.retry import Failure, FailureKind
 from tinyagi.domain.sessions import Turn
@@ -30,7 +31,6 @@ from tinyagi.providers.wires.refusals import (
     refusal_of_error,
     retry_after,
 )
-from tinyagi.providers.wires.sse import EventReader, EventTooLong, ServerEvent
 
 FORMATS: Final[Mapping[Wire, Format]] = MappingProxyType(
     {Wire.OPENAI: OpenAIFormat(), Wire.ANTHROPIC: AnthropicFormat()}

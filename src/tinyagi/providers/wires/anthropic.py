@@ -2,12 +2,12 @@
 
 from typing import Final
 
+from tinyagi.domain.event_stream import ServerEvent
 from tinyagi.domain.texts import clean
 from tinyagi.providers.base import RunRequest
 from tinyagi.providers.history import conversation
 from tinyagi.providers.wires.fields import at, count_at, parse, text_at
 from tinyagi.providers.wires.format import Answer, StreamError
-from tinyagi.providers.wires.sse import ServerEvent
 
 VERSION: Final = "2023-06-01"
 

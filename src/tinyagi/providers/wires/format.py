@@ -7,11 +7,11 @@ from typing import Final, Protocol
 import httpx
 
 from tinyagi.domain.errors import TinyAGIError
+from tinyagi.domain.event_stream import ServerEvent
 from tinyagi.domain.messages import Usage
 from tinyagi.domain.retry import Failure, FailureKind
 from tinyagi.domain.texts import clean, one_line
 from tinyagi.providers.base import RunFailed, RunRequest
-from tinyagi.providers.wires.sse import ServerEvent
 
 PROVIDER: Final = "api"
 

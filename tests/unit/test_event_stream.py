@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tinyagi.providers.wires.sse import MAX_EVENT, EventReader, EventTooLong, ServerEvent
+from tinyagi.domain.event_stream import MAX_EVENT, EventReader, EventTooLong, ServerEvent
 
 STREAM = (
     "\ufeffevent: greeting\ndata: grüße 😀\n\n"
@@ -16,7 +16,7 @@ STREAM = (
 )
 EVENTS = [
     ServerEvent("greeting", "grüße 😀"),
-    ServerEvent("", "one\ntwo"),
+    ServerEvent("", "one\ntwo", "7"),
     ServerEvent("", ""),
     ServerEvent("", "last"),
 ]
@@ -50,3 +50,31 @@ def test_comments_are_never_too_many() -> None:
     reader = EventReader()
     for _ in range(MAX_EVENT // 1000 + 2):
         assert list(reader.feed(b": " + b"x" * 998 + b"\n")) == []
+
+
+def test_an_id_without_data_moves_the_place_to_resume_and_dispatches_nothing() -> None:
+    reader = EventReader("40")
+
+    assert list(reader.feed(b"id: 41\ndata: x\n\nid: 42\n\n")) == [ServerEvent("", "x", "41")]
+    assert reader.last_id == "42"
+
+
+def test_an_unfinished_event_does_not_move_the_place_to_resume() -> None:
+    reader = EventReader()
+
+    assert list(reader.feed(b"id: 41\ndata: x\n\nid: 42\ndata: y\n")) == [ServerEvent("", "x", "41")]
+    assert reader.last_id == "41"
+
+
+def test_an_event_without_an_id_of_its_own_has_none() -> None:
+    assert [event.id for event in _read(b"id: 7\ndata: x\n\ndata: y\n\n")] == ["7", None]
+
+
+def test_a_line_separator_inside_data_is_data() -> None:
+    assert _read("data: a\u2028b\x85c\n\n".encode()) == [ServerEvent("", "a\u2028b\x85c")]
+
+
+def test_many_events_are_not_one_long_event() -> None:
+    reader = EventReader(longest=100)
+
+    assert len(list(reader.feed(b"data: x\n\n" * 100))) == 100

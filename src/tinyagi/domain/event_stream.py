@@ -1,4 +1,4 @@
-"""Server-sent events out of bytes that arrive in pieces of any size."""
+"""Server-sent events out of bytes that arrive in pieces of any size, with the id to go on from."""
 
 from collections.abc import Iterator
 from typing import Final, NamedTuple
@@ -19,14 +19,20 @@ class ServerEvent(NamedTuple):
     name: str
     """Empty when the stream gives none."""
     data: str
+    id: str | None = None
+    """None when the event has no id of its own."""
 
 
 class EventReader:
     """Takes bytes, gives events. Lines end in CR, LF or both; a character may be cut anywhere."""
 
-    def __init__(self) -> None:
+    def __init__(self, last_id: str | None = None, *, longest: int = MAX_EVENT) -> None:
+        self.last_id = last_id
+        """Where to go on after this connection; an event without data moves it as well."""
+        self._longest = longest
         self._line: list[bytes] = []
         self._name = ""
+        self._id: str | None = None
         self._data: list[str] = []
         self._line_size = 0
         self._data_size = 0
@@ -42,8 +48,8 @@ class EventReader:
             self._after_cr = part.endswith(b"\r")
             self._line.append(part)
             self._line_size += len(part)
-            if self._line_size + self._data_size > MAX_EVENT:
-                raise EventTooLong(f"an event of more than {MAX_EVENT:,} bytes")
+            if self._line_size + self._data_size > self._longest:
+                raise EventTooLong(f"an event of more than {self._longest:,} bytes")
             if part.endswith((b"\r", b"\n")):
                 yield from self._end_line()
 
@@ -70,9 +76,14 @@ class EventReader:
             self._data_size += size
         elif field == "event":
             self._name = value
+        elif field == "id" and "\0" not in value:
+            self._id = value
 
     def _dispatch(self) -> Iterator[ServerEvent]:
-        if self._data:
-            yield ServerEvent(self._name, "\n".join(self._data))
-        self._name, self._data_size = "", 0
+        event, is_complete = ServerEvent(self._name, "\n".join(self._data), self._id), bool(self._data)
+        if self._id is not None:
+            self.last_id = self._id
+        self._name, self._id, self._data_size = "", None, 0
         self._data.clear()
+        if is_complete:
+            yield event
