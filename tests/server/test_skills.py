@@ -1,0 +1,77 @@
+"""The skills that come with the package, as an agent uses them: their commands, in a shell, against the real API."""
+
+import asyncio
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.server.conftest import Premises
+from tinyagi.agents.skills import default_skills
+
+BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+# Notes of every call what came back; the function `api` of the skills calls it as it calls curl.
+NOTING = """
+curl() {
+  command curl -o body -w '%{http_code}' "$@" > status 2>> errors
+  for word in "$@"; do
+    case $word in http*) printf '%s %s %s\\n' "$(cat status)" "$word" "$(cat body)" >> calls ;; esac
+  done
+}
+"""
+MISSING = "There is nothing here"
+SKILLS = {skill.id: skill.text for skill in default_skills() if "api()" in skill.text}
+
+
+async def known_things(premises: Premises) -> dict[str, str]:
+    """What the placeholders of the skills stand for."""
+    http = premises.http
+    task = (await http.post("/api/tasks", json={"title": "Check links"})).json()["task"]["id"]
+    project = (await http.post("/api/projects", json={"name": "Manual"})).json()["project"]["id"]
+    schedule = {"label": "weekly", "cron": "0 8 * * 1", "agentId": "coder", "message": "hello"}
+    sent = (await http.post("/api/message", json={"message": "hello", "agent": "coder"})).json()
+    return {
+        "TASK_ID": task,
+        "PROJECT_ID": project,
+        "SCHEDULE_ID": (await http.post("/api/schedules", json=schedule)).json()["schedule"]["id"],
+        "CONVERSATION_ID": sent["conversationId"],
+        "AGENT_ID": "coder",
+        "SENDER_ID": "4711",
+        "ROW_ID": "1",
+    }
+
+
+@pytest.mark.parametrize("skill", SKILLS)
+async def test_every_call_of_a_skill_is_one_that_the_server_takes(
+    closed_premises: Premises, tmp_path: Path, skill: str
+) -> None:
+    closed_premises.token = "t0ken-of-the-agents-0123456789"
+    closed_premises.settings["agents"]["checker"] = {"name": "Checker", "provider": "scripted"}
+    async with closed_premises.serve() as premises:
+        script = NOTING + "\n".join(BLOCK.findall(SKILLS[skill]))
+        for name, value in (await known_things(premises)).items():
+            script = script.replace(name, value)
+        shell = await asyncio.create_subprocess_exec(
+            "sh",
+            "-c",
+            # A file that is sent has to be there; these commands only name one.
+            script.replace("/full/path/report.pdf", "report.pdf"),
+            cwd=tmp_path,
+            env={
+                "PATH": os.environ["PATH"],
+                "TINYAGI_API_PORT": str(premises.port),
+                "TINYAGI_API_TOKEN": closed_premises.token,
+                "TINYAGI_AGENT_ID": "coder",
+            },
+            stdout=asyncio.subprocess.DEVNULL,
+        )
+        await shell.wait()
+
+    calls = (tmp_path / "calls").read_text().splitlines()
+    assert len(calls) >= 3
+    for call in calls:
+        status, _, rest = call.partition(" ")
+        # Something may be gone by then or not run; but the address, the method and the body are right.
+        assert status in {"200", "404", "409"}, call
+        assert MISSING not in rest, call
