@@ -34,6 +34,15 @@ def test_what_is_typed_goes_first(place: Place, url: str) -> None:
         assert Place(place.folder, url).address({"TINYAGI_API_PORT": "4002"}).url == "http://elsewhere:1"
 
 
+@pytest.mark.parametrize(("url", "token"), [("http://127.0.0.1:1", "of-the-home"), ("https://elsewhere:1", None)])
+def test_the_token_of_the_home_is_not_sent_elsewhere(place: Place, url: str, token: str | None) -> None:
+    write_settings(place, token="of-the-home")  # noqa: S106
+    elsewhere = Place(place.folder, url)
+
+    assert elsewhere.address({}).token == token
+    assert elsewhere.address({"TINYAGI_API_TOKEN": "told"}).token == "told"
+
+
 @pytest.mark.parametrize(("host", "shown"), [("127.0.0.1", "127.0.0.1"), ("0.0.0.0", "127.0.0.1"), ("::", "[::1]")])  # noqa: S104
 def test_then_the_pid_file_of_a_daemon_that_runs(place: Place, host: str, shown: str) -> None:
     write_settings(place, port=4003)

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
+from urllib.parse import urlsplit
 
 import typer
 
@@ -51,7 +52,12 @@ class Place:
         server = _server_settings(self.home)
         token = api_token(environment, _text(server.get("token")))
         if self.url is not None:
-            return Address(self.url if "://" in self.url else f"http://{self.url}", token)
+            from tinyagi.settings.server import is_loopback  # noqa: PLC0415 - see above
+
+            url = self.url if "://" in self.url else f"http://{self.url}"
+            # The home's token is for the home's daemon: another machine's has to be told.
+            own = token if is_loopback(urlsplit(url).hostname or "") else api_token(environment, None)
+            return Address(url, own)
         sighting = look(self.home)
         if sighting.url is not None and sighting.state is not State.STALE:
             return Address(sighting.url, token)
