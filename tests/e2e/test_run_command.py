@@ -107,6 +107,15 @@ async def test_a_mistake_in_the_settings_is_a_sentence_with_its_place(tmp_path: 
     assert home.settings_file.read_text() == '{"agents": {,}}'
 
 
+async def test_an_address_that_others_reach_is_not_opened_without_a_token(tmp_path: Path) -> None:
+    async with running(furnish(tmp_path), TINYAGI_API_HOST="0.0.0.0", TINYAGI_API_TOKEN="") as process:  # noqa: S104
+        _, errors = await process.communicate()
+
+    assert process.returncode == 1
+    assert b"there is no token. Set server.token" in errors
+    assert b"Traceback" not in errors
+
+
 async def test_a_daemon_that_an_agent_starts_does_not_end_with_the_agents_run(tmp_path: Path) -> None:
     home = furnish(tmp_path)
     async with running(home, TINYAGI_RUN=f"{home.home_id}:no-such-claim", TINYAGI_AGENT_ID="coder") as process:

@@ -22,6 +22,11 @@ def test_an_address_that_others_reach_needs_a_token(host: str) -> None:
     check(ServerSettings(host=host), SECRET)
 
 
+def test_a_token_that_can_be_guessed_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="can be guessed"):
+        check(ServerSettings(), "short")
+
+
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1", "localhost", "127.8.9.1"])
 def test_loopback_needs_none(host: str) -> None:
     check(ServerSettings(host=host), None)

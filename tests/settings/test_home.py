@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tinyagi.domain.errors import InvalidInput
-from tinyagi.settings.environment import api_port, bot_token, snapshot
+from tinyagi.settings.environment import api_host, api_port, api_token, bot_token, of_nobodys_run, snapshot
 from tinyagi.settings.errors import HomeUnusable
 from tinyagi.settings.home import Home, find_home
 
@@ -103,6 +103,7 @@ def test_the_id_of_a_home_is_the_same_by_every_name(tmp_path: Path) -> None:
 
 def test_the_port_is_the_first_that_is_set() -> None:
     assert api_port({}) == 3777
+    assert api_port({}, 4711) == 4711
     assert api_port({"TINYAGI_API_PORT": ""}) == 3777
     assert api_port({"TINYCLAW_API_PORT": "4000"}) == 4000
     assert api_port({"TINYAGI_API_PORT": "5000", "TINYCLAW_API_PORT": "4000"}) == 5000
@@ -128,3 +129,17 @@ def test_to_find_the_home_takes_no_pydantic() -> None:
     found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
 
     assert found.stdout.strip() == "[]"
+
+
+def test_address_and_token_of_the_environment_go_before_those_of_the_settings() -> None:
+    assert api_host({}, "127.0.0.1") == "127.0.0.1"
+    assert api_host({"TINYAGI_API_HOST": "0.0.0.0"}, "127.0.0.1") == "0.0.0.0"  # noqa: S104
+    assert api_token({}, None) is None
+    assert api_token({"TINYAGI_API_TOKEN": ""}, "stored") == "stored"
+    assert api_token({"TINYAGI_API_TOKEN": "told"}, "stored") == "told"
+
+
+def test_the_marks_of_a_run_are_left_behind() -> None:
+    marked = {"TINYAGI_RUN": "home:claim", "TINYAGI_AGENT_ID": "coder", "TINYAGI_HOME": "here", "PATH": "/bin"}
+
+    assert of_nobodys_run(marked) == {"TINYAGI_HOME": "here", "PATH": "/bin"}

@@ -8,7 +8,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from tinyagi.domain.errors import InvalidInput
-from tinyagi.settings.server import LOOPBACK, ServerSettings, is_loopback
+from tinyagi.settings.server import LOOPBACK, SHORTEST_TOKEN, ServerSettings, is_loopback
 
 COOKIE: Final = "tinyagi"
 _LOOPBACK_NAMES: Final = ("localhost", LOOPBACK, "[::1]")
@@ -58,6 +58,11 @@ def check(settings: ServerSettings, token: str | None) -> None:
         raise InvalidInput(
             f"server.host is {settings.host}, which others can reach, and there is no token. "
             "Set server.token (or TINYAGI_API_TOKEN) to a long random text, or server.host to 127.0.0.1."
+        )
+    if token is not None and len(token) < SHORTEST_TOKEN:
+        raise InvalidInput(
+            f"The token has {len(token)} characters, which can be guessed. Use {SHORTEST_TOKEN} or more, "
+            "in server.token or TINYAGI_API_TOKEN."
         )
     for origin in settings.allowed_origins:
         parts = urlsplit(origin)

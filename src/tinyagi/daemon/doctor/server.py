@@ -11,7 +11,7 @@ from tinyagi.daemon.errors import DaemonError
 from tinyagi.daemon.health import ask
 from tinyagi.daemon.pidfile import State, look, refusal
 from tinyagi.domain.errors import InvalidInput
-from tinyagi.settings.environment import TOKEN_NAME, api_port, api_token
+from tinyagi.settings.environment import TOKEN_NAME, api_host, api_port, api_token
 from tinyagi.settings.model import Settings
 from tinyagi.settings.server import SHORTEST_TOKEN, is_loopback
 
@@ -21,16 +21,16 @@ _FEW_CHARACTERS = 8
 
 def access(subject: Subject, settings: Settings) -> Iterator[Finding]:
     server = settings.server
-    token = api_token(subject.environment, server.token)
+    token, host = api_token(subject.environment, server.token), api_host(subject.environment, server.host)
     make = "Make one with: python3 -c 'import secrets; print(secrets.token_urlsafe(32))'"
-    if token is None and not is_loopback(server.host):
-        yield problem("Access", f"Others can reach {server.host}, and there is no token.", f"Set {TOKEN_NAME}. {make}")
+    if token is None and not is_loopback(host):
+        yield problem("Access", f"Others can reach {host}, and there is no token.", f"Set {TOKEN_NAME}. {make}")
     elif token is None:
-        yield ok("Access", f"{server.host}: this machine only, without a token")
+        yield ok("Access", f"{host}: this machine only, without a token")
     elif len(token) < SHORTEST_TOKEN or len(set(token)) < _FEW_CHARACTERS:
         yield problem("Access", "The token is easy to guess.", f"Use {SHORTEST_TOKEN} characters or more. {make}")
     else:
-        yield ok("Access", f"{server.host}, with a token")
+        yield ok("Access", f"{host}, with a token")
     wild = [name for name in (*server.allowed_origins, *server.allowed_hosts) if "*" in name]
     if wild:
         yield problem(
@@ -80,14 +80,15 @@ def _port(subject: Subject, settings: Settings) -> Iterator[Finding]:
     except InvalidInput as error:
         yield problem("Port", str(error), "Set the variable to a free port, or remove it.")
         return
-    family = socket.AF_INET6 if ":" in settings.server.host else socket.AF_INET
+    host = api_host(subject.environment, settings.server.host)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with closing(socket.socket(family, socket.SOCK_STREAM)) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind((settings.server.host, port))
+            probe.bind((host, port))
         except OSError as error:
             who = _listener(port)
-            yield problem("Port", f"{settings.server.host}:{port} cannot be used: {error.strerror}{who}.", remedy)
+            yield problem("Port", f"{host}:{port} cannot be used: {error.strerror}{who}.", remedy)
         else:
             yield ok("Port", f"{port} is free" if port else "any free one is taken")
 
