@@ -12,7 +12,6 @@ from uvicorn import Config, Server
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from tinyagi.domain.errors import InvalidInput
-from tinyagi.server.corking import Corked
 
 MAX_HEAD_BYTES: Final = 64 * 1024
 REQUEST_TIME: Final = timedelta(seconds=60)
@@ -28,9 +27,6 @@ class BoundedProtocol(HttpToolsProtocol):
     since: float | None = None
     """When the request began that is not complete yet."""
     _head = 0
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(cast("asyncio.Transport", Corked(transport, self.loop)))
 
     def data_received(self, data: bytes) -> None:
         self._head += len(data)

@@ -14,6 +14,7 @@ from tinyagi.domain.texts import one_line
 from tinyagi.server.errors import answer
 from tinyagi.server.filters import Filter
 from tinyagi.server.frames import connected, reset
+from tinyagi.server.http import ABORT
 from tinyagi.server.reader import Reader
 from tinyagi.server.sse import Hub
 from tinyagi.store.base import LogBounds, Store
@@ -104,7 +105,7 @@ async def _end(reader: Reader, scope: Scope, send: Send, leaving: asyncio.Task[N
             pass
         else:
             return
-    abort: Callable[[], None] | None = scope.get("extensions", {}).get("tinyagi.abort", {}).get("abort")
+    abort: Callable[[], None] | None = scope.get("extensions", {}).get(ABORT, {}).get("abort")
     if abort is not None:
         # To close it would wait until the rest is sent, which may be never.
         abort()

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Mapping
-from functools import cache
 from importlib.resources import files
 from types import MappingProxyType
 
@@ -21,13 +20,6 @@ def load_statements(dialect: str) -> Mapping[str, str]:
                 raise ValueError(f"The statement {name} stands twice in the SQL of {dialect}.")
             found[name] = _bare(body)
     return MappingProxyType(found)
-
-
-@cache
-def widened(statement: str, rows: int) -> str:
-    """The INSERT of one row as that of several."""
-    head, values = statement.split(" VALUES ")
-    return f"{head} VALUES {', '.join([values] * rows)}"
 
 
 def load_migrations(dialect: str) -> list[tuple[int, str, str]]:

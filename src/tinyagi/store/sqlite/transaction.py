@@ -1,10 +1,9 @@
 """One write transaction: hands out row ids, collects the events of the group and writes them at its end."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import chain
 from random import Random
-from typing import Any, Final
+from typing import Any
 
 import apsw
 import msgspec
@@ -13,10 +12,6 @@ from tinyagi.domain.events import Event
 from tinyagi.domain.ids import AgentId, IdSource
 from tinyagi.domain.messages import Message
 from tinyagi.store.owner import Owner
-from tinyagi.store.statements import widened
-
-WIDEST: Final = 64
-"""Rows of one statement."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -104,20 +99,8 @@ class Transaction:
         self.connection.execute(self.sql[name], parameters)
         return self.connection.changes()
 
-    def insert(self, name: str, rows: Sequence[tuple[object, ...]]) -> None:
-        """Insert the rows, many with each statement: a statement hands the interpreter to other threads.
-
-        The event loop that a busy server runs gives it back late, so row by row takes several times as long.
-        """
-        statement, at = self.sql[name], 0
-        while left := len(rows) - at:
-            # Powers of two, so that there are few different statements to keep prepared.
-            size = min(WIDEST, 1 << left.bit_length() - 1)
-            self.connection.execute(widened(statement, size), tuple(chain.from_iterable(rows[at : at + size])))
-            at += size
-
     def flush(self) -> None:
         """Write the collected events; an operation that reads them calls it, the writer calls it at the end."""
         if self._events:
-            self.insert("insert_event", self._events)
+            self.connection.executemany(self.sql["insert_event"], self._events)
             self._events.clear()

@@ -15,7 +15,7 @@ SELECT total FROM conversations WHERE id = ?;
 UPDATE conversations SET team = ?2 WHERE id = ?1 AND team IS NULL;
 
 -- name: start_conversation
-INSERT OR FAIL INTO conversations (id, team, open, total, created_at) VALUES (?, ?, 1, 1, ?);
+INSERT INTO conversations (id, team, open, total, created_at) VALUES (?, ?, 1, 1, ?);
 
 -- name: join_conversation
 INSERT INTO conversations (id, team, open, total, created_at) VALUES (?, ?, 1, 1, ?)

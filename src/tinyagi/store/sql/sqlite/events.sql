@@ -1,8 +1,7 @@
 -- The event log and its durable readers.
 
 -- name: insert_event
--- OR FAIL here and elsewhere: a group that fails is rolled back whole, so no statement needs a journal of its own.
-INSERT OR FAIL INTO events (id, type, version, message_id, conversation_id, conversation_started_at, agent, payload, created_at)
+INSERT INTO events (id, type, version, message_id, conversation_id, conversation_started_at, agent, payload, created_at)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: events_after

@@ -9,7 +9,7 @@ SELECT name, seq FROM sqlite_sequence UNION ALL SELECT 'history_index', through 
 -- name: insert_message
 INSERT OR FAIL INTO messages (id, message_id, channel, sender, sender_id, message, agent, from_agent, files, conversation_id,
   parent_message_id, hop, team, thread, priority, available_at, created_at, updated_at, last_event_id)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?17, ?18);
 
 -- name: message_id_in_use
 -- Also by a conversation that outlives its root: the root may be pruned while something that descends from it is not.

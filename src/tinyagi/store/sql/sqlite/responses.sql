@@ -37,7 +37,7 @@ WHERE id = ?1 AND status = 'pending';
 INSERT INTO chat_messages (id, team_id, from_agent, message, created_at, last_event_id) VALUES (?, ?, ?, ?, ?, ?);
 
 -- name: insert_history
-INSERT OR FAIL INTO agent_messages (id, agent_id, role, channel, sender, message_id, content, created_at, last_event_id)
+INSERT INTO agent_messages (id, agent_id, role, channel, sender, message_id, content, created_at, last_event_id)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: index_history

@@ -21,7 +21,7 @@ class DeliveryFailure:
 
 def send(tx: Transaction, requests: Sequence[NewResponse]) -> list[Response]:
     sent = [_proactive(tx, new) for new in requests]
-    tx.insert("insert_response", [row_of(response) for response in sent])
+    tx.connection.executemany(tx.sql["insert_response"], [row_of(response) for response in sent])
     return sent
 
 

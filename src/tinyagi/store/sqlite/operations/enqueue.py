@@ -114,7 +114,7 @@ class Inflow:
             tx.now,
             event_id,
         )
-        self._messages.append((*message[:10], *message[12:17], new.available_at, tx.now, tx.now, event_id))
+        self._messages.append((*message[:10], *message[12:17], new.available_at, tx.now, event_id))
         history_id = self.add_history(message, Role.USER, new.message, event_id)
         tx.record(MessageReceived(message._asdict(), history_id), message)
         for fact in new.facts:
@@ -149,14 +149,14 @@ class Inflow:
         return history_id
 
     def write(self) -> None:
-        tx = self._tx
-        tx.insert("insert_message", self._messages)
-        tx.insert("start_conversation", self._starting)
-        tx.connection.executemany(tx.sql["join_conversation"], self._joining)
-        tx.insert("insert_history", self._history)
-        if tx.unindexed_history() > MAX_UNINDEXED:
-            tx.connection.execute(tx.sql["index_history"])
-            tx.connection.execute(tx.sql["mark_history_indexed"])
+        connection, sql = self._tx.connection, self._tx.sql
+        connection.executemany(sql["insert_message"], self._messages)
+        connection.executemany(sql["start_conversation"], self._starting)
+        connection.executemany(sql["join_conversation"], self._joining)
+        connection.executemany(sql["insert_history"], self._history)
+        if self._tx.unindexed_history() > MAX_UNINDEXED:
+            connection.execute(sql["index_history"])
+            connection.execute(sql["mark_history_indexed"])
 
     def _conversation(self, conversation_id: str, team: TeamId | None) -> tuple[int, TeamId | None]:
         """When the conversation started and whose it is; one that nobody knows starts now."""

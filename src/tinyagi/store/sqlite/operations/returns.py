@@ -34,7 +34,7 @@ class Returns:
 
     def write(self) -> None:
         self.tx.connection.executemany(self.tx.sql["return_message"], self._rows)
-        self.tx.insert("insert_response", self._notices)
+        self.tx.connection.executemany(self.tx.sql["insert_response"], self._notices)
         if self._dead:
             close_conversations(self.tx, self._dead, teams_of(self.tx, self._dead))
 
