@@ -12,15 +12,15 @@ $(BIN)/python:
 	$(PYTHON) -m venv .venv
 
 .venv/.runtime: $(BIN)/python pyproject.toml constraints.txt
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[pipeline]'
 	@touch $@
 
 .venv/.dev: .venv/.runtime
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[pipeline,dev]'
 	@touch $@
 
 .venv/.bench: .venv/.dev
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[pipeline,bench]'
 	@touch $@
 
 install: .venv/.dev  ## Install the package and the developer tools into .venv
@@ -47,10 +47,11 @@ check: lint types imports unit  ## Lint, types, layers, unit tests: under a minu
 test: lint types imports  ## Every check and every test
 	@$(BIN)/pytest
 
-bench: .venv/.bench  ## The queue beside other queues, the engine and the API beside their floors; JSON on the last line of each
+bench: .venv/.bench  ## The queue beside other queues, the engine, the API and the pipeline beside their floors; JSON on the last line of each
 	@$(BIN)/python bench/queue_bench.py --quick
 	@$(BIN)/python bench/engine_bench.py --quick
 	@$(BIN)/python bench/http_bench.py --quick
+	@$(BIN)/python bench/pipeline_bench.py --quick
 
 .venv/.clis: .venv/.dev
 	@npm install --silent --no-fund --no-audit --prefix .venv/clis @anthropic-ai/claude-code@2.1.325 @openai/codex@0.166.0 opencode-ai@1.18.33

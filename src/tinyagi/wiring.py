@@ -8,9 +8,11 @@ from collections.abc import AsyncIterator, Mapping
 from datetime import timedelta
 from functools import partial
 from importlib.metadata import version
+from importlib.util import find_spec
 from typing import Protocol
 
 from tinyagi.domain.routing import route
+from tinyagi.engine.archiving import Archiving, RunPipeline
 from tinyagi.engine.budgets import Budgets
 from tinyagi.engine.chats import ChatFiles
 from tinyagi.engine.engine import Engine
@@ -23,6 +25,8 @@ from tinyagi.engine.rules import Rulebook
 from tinyagi.engine.runner import Runner
 from tinyagi.engine.serving import Stop, share_fairly
 from tinyagi.engine.upkeep import Upkeep
+from tinyagi.pipeline.archive import LakeArchive
+from tinyagi.pipeline.recall import LakeRecall
 from tinyagi.plugins.host import Plugins
 from tinyagi.providers.api import Api
 from tinyagi.providers.base import Provider
@@ -44,9 +48,12 @@ from tinyagi.settings.environment import api_host, api_port, api_token, snapshot
 from tinyagi.settings.home import Home
 from tinyagi.settings.live import LiveSettings
 from tinyagi.settings.server import ServerSettings
+from tinyagi.store.archive import Archive, NoArchive
 from tinyagi.store.base import Store
 from tinyagi.store.health import StoreHealth
+from tinyagi.store.recall import NoRecall, Recall
 from tinyagi.store.sqlite.health import examine
+from tinyagi.store.sqlite.operations.erase import SqliteEraser
 from tinyagi.store.sqlite.store import SqliteStore
 
 
@@ -64,6 +71,16 @@ def examine_store(home: Home) -> StoreHealth:
     return examine(home.database)
 
 
+def open_eraser(home: Home) -> SqliteEraser:
+    """The home's database for erasing a person: a context manager that nobody else may use it beside; blocks."""
+    return SqliteEraser(home.database)
+
+
+def pipeline_is_installed() -> bool:
+    """Whether the packages of the pipeline are there; they are looked for and not imported."""
+    return all(find_spec(package) is not None for package in ("pyspark", "deltalake"))
+
+
 @contextlib.asynccontextmanager
 async def open_inbox(home: Home) -> AsyncIterator[tuple[Store, Inbox]]:
     """The door of a queue whose engine runs in another process."""
@@ -77,11 +94,16 @@ async def open_inbox(home: Home) -> AsyncIterator[tuple[Store, Inbox]]:
 
 @contextlib.asynccontextmanager
 async def open_engine(
-    home: Home, *, adapters: Mapping[str, Provider] | None = None, own: Mapping[str, str] | None = None
+    home: Home,
+    *,
+    adapters: Mapping[str, Provider] | None = None,
+    own: Mapping[str, str] | None = None,
+    pipeline: RunPipeline | None = None,
 ) -> AsyncIterator[Engine]:
     """An engine on this home, not started yet; its store and connections are closed with the block.
 
-    `own` are variables that children find beside those of this process: where the API is, and its token.
+    `own` are variables that children find beside those of this process: where the API is, and its token. Without
+    `pipeline` nobody brings the lake up to date.
     """
     home.prepare()
     rulebook = Rulebook(LiveSettings(Document(home)), home)
@@ -95,7 +117,8 @@ async def open_engine(
             stack.push_async_callback(api.aclose)
             adapters = _adapters(api)
         environment = {**snapshot(), **(own or {}), "TINYAGI_HOME": str(home.path)}
-        yield _assemble(home, store, rulebook, plugins, adapters, environment)
+        archiving = Archiving(store.events, rulebook, pipeline, pipeline_is_installed)
+        yield _assemble(home, store, rulebook, plugins, adapters, environment, archiving)
 
 
 @contextlib.asynccontextmanager
@@ -118,6 +141,8 @@ async def open_api(
         port=listener.getsockname()[1],
         version=version("tinyagi"),
         started_at=time.time_ns() // 1_000_000,
+        archive=_archive(home),
+        recall=_recall(home),
     )
     app = create_app(services, configured, token)
     async with serving(app.asgi, listener, protocol=partial(ExpressProtocol, express=app.express)):
@@ -138,7 +163,7 @@ class Desk(Protocol):
         """The API answers there from now on."""
 
 
-async def run_daemon(home: Home, desk: Desk) -> bool:
+async def run_daemon(home: Home, desk: Desk, pipeline: RunPipeline | None = None) -> bool:
     """Run engine and API until SIGTERM or SIGINT; True when the API was asked for a restart instead."""
     for line in await asyncio.to_thread(ensure, home):
         desk.say(line)
@@ -150,7 +175,7 @@ async def run_daemon(home: Home, desk: Desk) -> bool:
     with contextlib.closing(bind(configured.host, api_port(environment, configured.port))) as listener:
         port = listener.getsockname()[1]
         own = {"TINYAGI_API_PORT": str(port), **({} if token is None else {"TINYAGI_API_TOKEN": token})}
-        async with open_engine(home, own=own) as engine:
+        async with open_engine(home, own=own, pipeline=pipeline) as engine:
             share_fairly()
             stop = Stop(engine.halt)
             stop.listen()
@@ -165,6 +190,19 @@ async def run_daemon(home: Home, desk: Desk) -> bool:
                 # Agents that are still at work use the API, so it goes last.
                 await engine.stop()
     return stop.wants_restart
+
+
+def _archive(home: Home) -> Archive:
+    """The home's lake, if what reads it is installed."""
+    return LakeArchive(home.lake) if _lakes_are_readable() else NoArchive()
+
+
+def _recall(home: Home) -> Recall:
+    return LakeRecall(home.lake) if _lakes_are_readable() else NoRecall()
+
+
+def _lakes_are_readable() -> bool:
+    return find_spec("deltalake") is not None and find_spec("pyarrow") is not None
 
 
 def _adapters(api: Api) -> dict[str, Provider]:
@@ -186,6 +224,7 @@ def _assemble(
     plugins: Plugins,
     adapters: Mapping[str, Provider],
     environment: Mapping[str, str],
+    archiving: Archiving,
 ) -> Engine:
     budgets = Budgets(store.spending)
     runner = Runner(
@@ -208,4 +247,4 @@ def _assemble(
     )
     upkeep = Upkeep(store, rulebook, budgets, partial(end_orphans, home.home_id))
     inbox, outbox = Inbox(store.queue, rulebook), Outbox(store.responses, rulebook, home, plugins)
-    return Engine(bench, inbox, outbox, upkeep, ChatFiles(store, home.chats), plugins)
+    return Engine(bench, inbox, outbox, upkeep, ChatFiles(store, home.chats), plugins, archiving)

@@ -73,6 +73,7 @@ ROUTES = {
     "/api/events": "GET",
     "/api/traces/:conversationId": "GET",
     "/api/conversations": "GET",
+    "/api/recall": "GET",
     "/api/analytics/:table": "GET",
 }
 
@@ -163,7 +164,7 @@ def run(skill: DefaultSkill, shell: str, folder: Path, environment: dict[str, st
     subprocess.run(
         [shell, "-eu", "-c", commands_of(skill)],
         cwd=folder,
-        env={"PATH": "/usr/local/bin:/usr/bin:/bin", "NO_PROXY": "*", **environment},
+        env={"PATH": "/usr/local/bin:/usr/bin:/bin", "NO_PROXY": "*", "TINYAGI_AGENT_ID": "coder", **environment},
         check=True,
         capture_output=True,
         timeout=60,
@@ -171,7 +172,14 @@ def run(skill: DefaultSkill, shell: str, folder: Path, environment: dict[str, st
 
 
 def test_the_default_skills_are_these() -> None:
-    assert [skill.id for skill in default_skills()] == ["admin", "memory", "schedule", "send-user-message", "tasks"]
+    assert [skill.id for skill in default_skills()] == [
+        "admin",
+        "memory",
+        "recall",
+        "schedule",
+        "send-user-message",
+        "tasks",
+    ]
 
 
 @pytest.mark.parametrize("skill", default_skills(), ids=lambda skill: skill.id)
@@ -212,7 +220,7 @@ def test_a_token_is_sent_when_there_is_one(skill: DefaultSkill, shell: str, serv
 
 @pytest.mark.parametrize("skill", default_skills(), ids=lambda skill: skill.id)
 def test_every_route_that_a_skill_names_exists(skill: DefaultSkill) -> None:
-    for path in re.findall(r"/api/[\w/:-]+", skill.text):
+    for path in re.findall(r"/api/[\w/:$-]+", skill.text):
         reached = [Call(method, path, None, None, "").route for method in ("GET", "POST", "PUT", "DELETE")]
         assert any(reached), path
 

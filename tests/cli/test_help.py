@@ -12,8 +12,8 @@ from tests.cli.conftest import Shell
 from tinyagi.cli.main import app
 
 HEAVY = (
-    "anyio", "apsw", "asyncio", "fastapi", "httpx", "msgspec", "pluggy", "psutil", "pydantic", "pydantic_core",
-    "starlette", "uvicorn",
+    "anyio", "apsw", "asyncio", "deltalake", "fastapi", "httpx", "msgspec", "plotly", "pluggy", "psutil", "pyarrow",
+    "pydantic", "pydantic_core", "pyspark", "starlette", "uvicorn",
 )  # fmt: skip
 PROGRAM = """
 import sys
@@ -29,6 +29,8 @@ READS = {
     "agent list", "agent show", "agent provider", "team list", "team show", "team visualize", "chatroom",
     "provider show", "provider list", "model", "pairing list", "pairing pending", "pairing approved", "schedule list",
     "queue status", "queue dead", "trace", "plugin list", "bench", "status", "logs", "version", "doctor", "demo",
+    "pipeline run", "pipeline status", "pipeline tables", "pipeline query", "pipeline report", "pipeline verify",
+    "pipeline replay",
 }  # fmt: skip
 DESTROYS = {
     "agent remove": ("coder",),
@@ -39,6 +41,10 @@ DESTROYS = {
     "schedule remove": ("morning",),
     "queue delete": ("7",),
     "queue kill": ("7",),
+    "pipeline backfill": (),
+    "pipeline vacuum": ("--keep-hours", "0"),
+    "pipeline detach": (),
+    "pipeline forget": ("--sender", "Ada"),
 }
 
 
@@ -57,7 +63,11 @@ COMMANDS = dict(commands())
 # Typer itself asks pydantic as soon as there is something to understand.
 @pytest.mark.parametrize(
     ("arguments", "allowed"),
-    [(["--help"], set()), (["agent", "--help"], {"pydantic", "pydantic_core"})],
+    [
+        (["--help"], set()),
+        (["agent", "--help"], {"pydantic", "pydantic_core"}),
+        (["pipeline", "query", "--help"], {"pydantic", "pydantic_core"}),
+    ],
 )
 def test_help_loads_nothing_heavy(arguments: list[str], allowed: set[str]) -> None:
     program = PROGRAM.format(arguments=arguments)

@@ -22,8 +22,8 @@ from tinyagi.domain.board import TaskStatus
 from tinyagi.domain.retry import Failure, FailureKind
 from tinyagi.providers.base import RunFailed, RunRequest
 
-BESIDE = {"/api/login", "/api/logout", "/metrics", "/docs", "/docs/{name}", "/"}
-"""For browsers and for Prometheus."""
+BESIDE = {"/api/login", "/api/logout", "/api/recall", "/metrics", "/docs", "/docs/{name}", "/"}
+"""For browsers, for agents, who call it from a shell, and for Prometheus."""
 
 
 def failing(request: RunRequest) -> str:
@@ -162,6 +162,9 @@ async def _look_around(client: Client) -> None:
     await client.agents.messages_of_all(limit=1)
     await client.responses.recent(limit=1)
     await client.agents.messages("coder", limit=1, since_id=1, before_id=9)
+    assert await client.analytics.tables() == []
+    with pytest.raises(NotFoundError):
+        await client.analytics.rows("agent_hourly", since="2026-01-01", limit=1)
 
 
 async def _staff(client: Client) -> None:

@@ -279,3 +279,12 @@ async def test_a_renewed_claim_lives_longer(store: Store, clock: FakeClock) -> N
     assert await store.queue.renew(claim, lease=timedelta(seconds=90)) == clock.now + 90_000
     (lane,) = await store.lanes.all()
     assert lane.lease_until == clock.now + 90_000
+
+
+async def test_a_claim_is_named_after_its_event_so_no_other_ever_has_its_name(store: Store) -> None:
+    await say(store, "x")
+
+    claim = await take(store)
+
+    (start,) = await store.events.read_after(0, event_type="chain_step_start")
+    assert claim.id.endswith(f"_{start.id}")

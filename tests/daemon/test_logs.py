@@ -57,6 +57,8 @@ def lines_of(path: Path) -> list[dict[str, str]]:
         ("tinyagi.agents.skills", "queue.log"),
         ("tinyagi.plugins.shout", "queue.log"),
         ("tinyagi.server.app", "daemon.log"),
+        ("tinyagi.pipeline", "pipeline.log"),
+        ("tinyagi.pipeline.lake", "pipeline.log"),
         ("tinyagi.enginesque", "daemon.log"),
         ("tinyagi.channels.telegram", "telegram.log"),
         ("tinyagi.channels.telegram.polling", "telegram.log"),

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tinyagi.domain.events import EVENT_TYPES, Event
-from tinyagi.store import base, records
+from tinyagi.store import archive, base, recall, records
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -35,6 +35,7 @@ def test_every_documented_event_exists() -> None:
     [
         *(base.Queue, base.Lanes, base.Responses, base.History, base.Sessions, base.Spending, base.EventLog),
         *(records.Board, records.Schedules, records.Pairing, records.AuditLog, records.Traces),
+        *(archive.Archive, recall.Recall),
     ],
     ids=lambda port: port.__name__,
 )

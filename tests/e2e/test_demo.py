@@ -5,18 +5,24 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import httpx
+import pytest
+
+from tests.pipeline.support import raw_events, rows_of
+from tests.support.gold import expected_gold
+from tinyagi.pipeline.lake import Lake
 
 TINYAGI = str(Path(sys.executable).with_name("tinyagi"))
 
 
-def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([TINYAGI, *arguments], capture_output=True, text=True, timeout=100, check=False)
+def run(*arguments: str, patience: float = 100) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([TINYAGI, *arguments], capture_output=True, text=True, timeout=patience, check=False)
 
 
 def test_the_demo_survives_its_kill_and_says_so() -> None:
-    done = run("demo", "--json")
+    done = run("demo", "--no-lake", "--json")
 
     assert done.returncode == 0, done.stderr
     totals = json.loads(done.stdout)
@@ -30,7 +36,7 @@ def test_the_demo_survives_its_kill_and_says_so() -> None:
 
 
 def test_the_demo_shows_each_conversation_as_a_tree() -> None:
-    done = run("demo")
+    done = run("demo", "--no-lake")
 
     assert done.returncode == 0, done.stderr
     for line in (
@@ -46,17 +52,36 @@ def test_the_demo_shows_each_conversation_as_a_tree() -> None:
     assert "Nothing lost, nothing doubled, every thread in order." in done.stdout
 
 
-def test_a_demo_that_stays_ends_with_the_address_of_its_api() -> None:
-    done = run("demo", "--stay", "--json")
+@pytest.mark.timeout(600)
+def test_a_demo_ends_with_a_lake_that_says_what_its_log_says_and_may_stay() -> None:
+    done = run("demo", "--stay", "--json", patience=500)
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
+    home = Path(told["home"])
     try:
         status = httpx.get(f"{told['address']}/api/status", trust_env=False, timeout=30).json()
-        assert (status["ok"], status["agents"]) == (True, 5)
+        assert (status["ok"], status["agents"], status["pipeline"]["lake"]) == (True, 5, True)
+        _assert_gold_is_right(home, told)
     finally:
         stopped = run("--home", told["home"], "stop")
-        shutil.rmtree(Path(told["home"]).parent)
+        shutil.rmtree(home.parent)
     assert stopped.returncode == 0
+
+
+def _assert_gold_is_right(home: Path, told: dict[str, Any]) -> None:
+    """Every figure, worked out again in plain Python from the events that the lake has."""
+    lake = Lake(home / "lake")
+    events = [event for event in raw_events(home / "tinyagi.db") if event.id <= told["lake"]["through_id"]]
+    assert len(events) == told["lake"]["events"]
+    for name, expected in expected_gold(events).items():
+        found = rows_of(lake, name)
+        assert len(found) == len(expected) > 0, name
+        for row, should in zip(found, expected, strict=True):
+            for column, value in should.items():
+                assert row[column] == (pytest.approx(value) if isinstance(value, float) else value), (name, column)
+    totals = told["report"]["totals"]
+    assert (totals["runs"], totals["dead"], totals["handoffs"]) == (told["runs"], told["dead"], told["handoffs"])
+    assert totals["tokens"] == told["tokens"]
 
 
 def test_version_and_help() -> None:

@@ -1,10 +1,13 @@
 """Figures for Prometheus, as its own parser reads them."""
 
+from dataclasses import replace
+
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.server.conftest import Premises
 from tests.support.puppet import Gate
 from tinyagi.domain.ids import AgentId
+from tinyagi.engine.archiving import LAKE, Lag
 from tinyagi.server.metrics import Figures, Metrics
 from tinyagi.store.base import LaneDepth, LogBounds, QueueDepth
 
@@ -20,6 +23,9 @@ NOW = Figures(
     runs=2,
     readers=5,
     dropped_readers=6,
+    lag=Lag(through_id=90, head_id=99, events=9, seconds=61.5),
+    is_archiving=True,
+    failed_archivings=2,
 )
 
 
@@ -74,10 +80,22 @@ def test_the_state_of_the_queue_and_the_stream_is_told() -> None:
         "tinyagi_events_total": 99,
         "tinyagi_events_oldest": 11,
         "tinyagi_start_time_seconds": 5,
+        "tinyagi_lake_lag_events": 9,
+        "tinyagi_lake_lag_seconds": 61.5,
+        "tinyagi_pipeline_running": 1,
+        "tinyagi_pipeline_failures_total": 2,
     }
     assert {name: found[named(name)] for name in told} == told
     assert found[named("tinyagi_info", version="1.2.3")] == 1
     assert found[named("process_resident_memory_bytes")] > 0
+
+
+def test_where_nobody_wants_a_lake_no_figure_says_that_it_is_behind() -> None:
+    found = rendered(Metrics(), replace(NOW, lag=None, is_archiving=False))
+
+    assert named("tinyagi_lake_lag_seconds") not in found
+    assert named("tinyagi_lake_lag_events") not in found
+    assert found[named("tinyagi_pipeline_running")] == 0
 
 
 def test_two_sets_of_metrics_share_nothing() -> None:
@@ -97,6 +115,7 @@ async def test_the_figures_of_a_running_daemon_are_served(premises: Premises) ->
     await gate.reached.wait()
     await premises.http.get("/api/queue/status")
     await premises.http.get("/api/queue/dead/1/nowhere")
+    await premises.store.events.acknowledge(LAKE, 1)
 
     answer = await premises.http.get("/metrics")
 
@@ -107,5 +126,6 @@ async def test_the_figures_of_a_running_daemon_are_served(premises: Premises) ->
     assert found[named("tinyagi_lane_messages", lane="writer", status="pending")] == 1
     assert (found[named("tinyagi_runs")], found[named("tinyagi_lanes_paused")]) == (1, 1)
     assert found[named("tinyagi_events_total")] == (await premises.store.events.bounds()).head
+    assert found[named("tinyagi_lake_lag_events")] == found[named("tinyagi_events_total")] - 1
     assert found[named("tinyagi_http_request_seconds_count", route="/api/queue/status", status="200")] == 1
     gate.open.set()

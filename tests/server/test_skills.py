@@ -39,6 +39,7 @@ async def known_things(premises: Premises) -> dict[str, str]:
         "AGENT_ID": "coder",
         "SENDER_ID": "4711",
         "ROW_ID": "1",
+        "HISTORY_ID": "1",
     }
 
 
@@ -51,7 +52,7 @@ async def test_every_call_of_a_skill_is_one_that_the_server_takes(
     async with closed_premises.serve() as premises:
         script = NOTING + "\n".join(BLOCK.findall(SKILLS[skill]))
         for name, value in (await known_things(premises)).items():
-            script = script.replace(name, value)
+            script = re.sub(rf"\b{name}\b", value, script)
         shell = await asyncio.create_subprocess_exec(
             "sh",
             "-c",

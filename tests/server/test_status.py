@@ -2,6 +2,7 @@
 
 from tests.server.conftest import Premises
 from tests.support.puppet import Gate
+from tinyagi.engine.archiving import LAKE
 
 
 async def test_the_status_tells_what_there_is(premises: Premises) -> None:
@@ -17,7 +18,7 @@ async def test_the_status_tells_what_there_is(premises: Premises) -> None:
     assert status["uptime"] >= 0
     assert status["version"]
     assert (status["agents"], status["teams"], status["engine"]) == (3, 1, {"runs": 0})
-    assert (status["channels"], status["pipeline"], status["needsRestart"]) == ({}, {"enabled": False}, [])
+    assert (status["channels"], status["needsRestart"]) == ({}, [])
 
 
 async def test_the_status_tells_how_many_runs_are_going_on(premises: Premises) -> None:
@@ -59,7 +60,34 @@ async def test_without_an_interval_there_are_no_heartbeats(closed_premises: Prem
     assert heartbeat == {"running": False, "interval": 0, "lastSent": None}
 
 
-async def test_a_lake_tells_of_a_pipeline(premises: Premises) -> None:
-    premises.home.lake.mkdir()
+async def test_without_a_lake_and_a_wish_for_one_nothing_is_behind(premises: Premises) -> None:
+    assert (await premises.http.get("/api/status")).json()["pipeline"] == {
+        "enabled": False,
+        "lake": False,
+        "running": False,
+        "lastError": None,
+        "lastRunAt": None,
+        **dict.fromkeys(("throughId", "headId", "lagEvents", "lagSeconds")),
+    }
 
-    assert (await premises.http.get("/api/status")).json()["pipeline"] == {"enabled": True}
+
+async def test_a_lake_tells_how_far_it_is_behind(premises: Premises) -> None:
+    premises.home.lake.mkdir()
+    await premises.store.events.acknowledge(LAKE, 1)
+    await premises.send("@coder build it")
+    await premises.drained()
+
+    pipeline = (await premises.http.get("/api/status")).json()["pipeline"]
+
+    head = (await premises.store.events.bounds()).head
+    assert pipeline.pop("lagSeconds") >= 0
+    assert pipeline == {
+        "enabled": False,
+        "lake": True,
+        "running": False,
+        "lastError": None,
+        "lastRunAt": None,
+        "throughId": 1,
+        "headId": head,
+        "lagEvents": head - 1,
+    }

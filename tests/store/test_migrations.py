@@ -65,6 +65,7 @@ async def test_an_empty_file_becomes_a_database_that_only_its_owner_can_read(tmp
         (4, "0004_schedules"),
         (5, "0005_pairing_and_audit"),
         (6, "0006_runs_by_conversation"),
+        (7, "0007_failed_by_age"),
     ]
 
 

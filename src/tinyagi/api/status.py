@@ -26,7 +26,17 @@ class HeartbeatStatus(Model):
 
 
 class PipelineStatus(Model):
-    enabled: Annotated[bool, Field(description="True when there is a lake: a pipeline has run on this home.")]
+    """How far the lake is behind the log; what is counted is null when there is no lake and none is wanted."""
+
+    enabled: Annotated[bool, Field(description="True when the daemon runs it by itself: on, and installed.")]
+    lake: Annotated[bool, Field(description="True when there is a lake: a pipeline has run on this home.")]
+    through_id: Annotated[int | None, Field(description="The last event that is archived; 0 before the first run.")]
+    head_id: Annotated[int | None, Field(description="The newest event.")]
+    lag_events: Annotated[int | None, Field(description="Events that are not archived yet.")]
+    lag_seconds: Annotated[float | None, Field(description="The age of the oldest of them.")]
+    running: Annotated[bool, Field(description="True while the daemon has the pipeline run.")]
+    last_error: Annotated[str | None, Field(description="Why the daemon's last run of it failed, if it did.")]
+    last_run_at: Annotated[int | None, Field(description="When the daemon's last run of it ended, in ms.")]
 
 
 class EngineStatus(Model):

@@ -16,22 +16,29 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
+from tinyagi.cli.pipeline_progress import Bars
+from tinyagi.cli.waterfall import waterfall
+from tinyagi.demo.lake import Archived, archive, can_archive
 from tinyagi.demo.report import Step, Story, Totals
 from tinyagi.demo.run import home_in, play, stay
+from tinyagi.server.tracing import trace_of
 from tinyagi.settings.home import Home
 
 
-def run_demo(*, as_json: bool, stays: bool) -> int:
+def run_demo(*, as_json: bool, stays: bool, with_lake: bool) -> int:
     """Play the demo in a folder of its own and return the exit code: 0 when the queue kept its promises."""
     console = Console(stderr=as_json, highlight=False)
     address = None
     with _folder(stays) as folder:
         story = _play(folder, console)
+        archived = _archive(home_in(folder), console) if with_lake else None
         if stays:
             address = stay(home_in(folder))
     totals = story.totals
     if as_json:
         told = {**asdict(totals), "clean": totals.is_clean}
+        if archived is not None:
+            told |= {"lake": asdict(archived.summary), "report": asdict(archived.report)}
         if address is not None:
             told |= {"address": address, "home": str(home_in(folder).path)}
         Console().print_json(json.dumps(told))
@@ -45,6 +52,8 @@ def run_demo(*, as_json: bool, stays: bool) -> int:
             if totals.is_clean
             else "[red]The queue broke a promise: please report this with the table above.[/]"
         )
+        if archived is not None:
+            _show_lake(archived, console)
         if address is not None:
             console.print(_way_on(address, home_in(folder)), soft_wrap=True)
     return 0 if totals.is_clean else 1
@@ -84,6 +93,27 @@ def _play(folder: Path, console: Console) -> Story:
             last = stage
 
         return asyncio.run(play(folder, show))
+
+
+def _archive(home: Home, console: Console) -> Archived | None:
+    if not can_archive():
+        console.print("[dim]·[/] without the lake: the extra `pipeline` is not installed")
+        return None
+    console.print("[dim]·[/] Spark takes every event into a lake")
+    with Bars() as bars:
+        return asyncio.run(archive(home, bars))
+
+
+def _show_lake(archived: Archived, console: Console) -> None:
+    """What the lake makes of the demo: its report, and the slowest conversation as a waterfall."""
+    console.print(f"\n[bold]The same company, from its lake[/] · {archived.summary.events} events, read without a JVM")
+    from tinyagi.pipeline.report.terminal import drawn  # noqa: PLC0415 - only there with the extra
+
+    for part in drawn(archived.report):
+        console.print(part)
+    if archived.longest:
+        console.print("\n[bold]Its slowest conversation[/]")
+        console.print(waterfall(trace_of(archived.longest)))
 
 
 def _tree(parts: tuple[Step, ...], began_at: int) -> Tree:

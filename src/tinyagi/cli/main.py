@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from tinyagi.cli import agents, channels, pairing, plugins, providers, queue, schedules, teams
+from tinyagi.cli import agents, channels, pairing, pipeline, plugins, providers, queue, schedules, teams
 from tinyagi.cli.bench import bench
 from tinyagi.cli.chatroom import chatroom
 from tinyagi.cli.context import Place
@@ -14,6 +14,9 @@ from tinyagi.cli.edge import Edge
 from tinyagi.cli.logs import logs
 from tinyagi.cli.migrate import migrate
 from tinyagi.cli.options import Json, examples
+from tinyagi.cli.pipeline_people import FORGET_EXAMPLES, REPLAY_EXAMPLES, forget, replay
+from tinyagi.cli.pipeline_query import QUERY_EXAMPLES, SHELL_EXAMPLES, query, shell
+from tinyagi.cli.pipeline_report import REPORT_EXAMPLES, report
 from tinyagi.cli.providers import model_command
 from tinyagi.cli.run import HomeOption, run
 from tinyagi.cli.send import send
@@ -55,12 +58,16 @@ def tinyagi(
 
 def demo(
     stay: Annotated[bool, typer.Option("--stay", help="Leave the company at work, to be looked at.")] = False,
+    lake: Annotated[bool, typer.Option("--lake/--no-lake", help="End with a run of the pipeline on Spark.")] = True,
     as_json: Annotated[bool, typer.Option("--json", help="Print the totals as one JSON object.")] = False,
 ) -> None:
-    """Let a company of five scripted agents work, kill its engine with -9 in the middle, and show what became of it."""
+    """Let a company of five scripted agents work, kill its engine with -9 in the middle, and show what became of it.
+
+    At the end Spark takes every event into a lake, and the lake tells it all again.
+    """
     from tinyagi.cli.demo import run_demo  # noqa: PLC0415 - see the module's first line
 
-    raise typer.Exit(run_demo(as_json=as_json, stays=stay))
+    raise typer.Exit(run_demo(as_json=as_json, stays=stay, with_lake=lake))
 
 
 def version(as_json: Json = False) -> None:
@@ -81,6 +88,13 @@ app.command(rich_help_panel=WORK, epilog=examples("tinyagi chatroom dev -f", 'ti
 app.command(rich_help_panel=WORK, epilog=examples("tinyagi trace", "tinyagi trace cli_k3j9x0ab"))(trace)
 app.add_typer(queue.app, name="queue", rich_help_panel=WORK)
 app.add_typer(schedules.app, name="schedule", rich_help_panel=WORK)
+
+pipeline.app.command("report", epilog=REPORT_EXAMPLES)(report)
+pipeline.app.command("query", epilog=QUERY_EXAMPLES)(query)
+pipeline.app.command("shell", epilog=SHELL_EXAMPLES)(shell)
+pipeline.app.command("replay", epilog=REPLAY_EXAMPLES)(replay)
+pipeline.app.command("forget", epilog=FORGET_EXAMPLES)(forget)
+app.add_typer(pipeline.app, name="pipeline", rich_help_panel=WORK)
 
 app.add_typer(agents.app, name="agent", rich_help_panel=COMPANY)
 app.add_typer(teams.app, name="team", rich_help_panel=COMPANY)

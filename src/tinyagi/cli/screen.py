@@ -85,7 +85,9 @@ def cell_text(value: object) -> str:
         return ""
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return one_line(json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else str(value), 500)
+    return one_line(
+        json.dumps(value, ensure_ascii=False, default=str) if isinstance(value, dict | list) else str(value), 500
+    )
 
 
 def readable(text: str) -> str:

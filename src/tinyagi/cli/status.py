@@ -10,7 +10,7 @@ from tinyagi.cli.run import HomeOption
 if TYPE_CHECKING:
     # Types only: `tinyagi --help` is instant because nothing of this is imported before a command needs it.
     from tinyagi.api.queue import LaneStatus, QueueStatus
-    from tinyagi.api.status import Status
+    from tinyagi.api.status import PipelineStatus, Status
     from tinyagi.cli.context import Place
     from tinyagi.daemon.pidfile import Sighting
 
@@ -91,6 +91,7 @@ def _show(place: "Place", found: "Sighting", daemon: "Status", queue: "QueueStat
             ("answers", f"{queue.outgoing} not delivered yet"),
             ("heartbeat", f"every {beat.interval:g} s{last}" if beat.running else "off"),
             ("channels", ", ".join(channels) or "none"),
+            ("lake", _lake(daemon.pipeline)),
             ("restart", f"needed for {', '.join(daemon.needs_restart)}" if daemon.needs_restart else None),
         )
     )
@@ -99,6 +100,22 @@ def _show(place: "Place", found: "Sighting", daemon: "Status", queue: "QueueStat
         [(f"@{lane.agent}", lane.pending, lane.processing, lane.dead, _state(lane)) for lane in lanes],
         empty="No agent has had a message yet.",
     )
+
+
+def _lake(pipeline: "PipelineStatus") -> str:
+    from tinyagi.cli.screen import duration  # noqa: PLC0415
+
+    if pipeline.lag_events is None:
+        return "off"
+    age = duration(round((pipeline.lag_seconds or 0) * 1000))
+    behind = f"{pipeline.lag_events} events behind, the oldest {age} old" if pipeline.lag_events else "up to date"
+    parts = (
+        behind,
+        "the pipeline runs" if pipeline.running else None,
+        None if pipeline.enabled else "nobody runs the pipeline",
+        f"its last run failed: {pipeline.last_error}" if pipeline.last_error else None,
+    )
+    return "; ".join(part for part in parts if part)
 
 
 def _state(lane: "LaneStatus") -> str:

@@ -11,6 +11,7 @@ from tinyagi.api.logs import AuditLine, LogLines
 from tinyagi.api.messages import MessageSent, SendMessage
 from tinyagi.api.status import Status
 from tinyagi.client.agents import Agents
+from tinyagi.client.analytics import Analytics
 from tinyagi.client.board import Board
 from tinyagi.client.conversations import Conversations
 from tinyagi.client.errors import ConflictError, ConnectionLost
@@ -47,6 +48,7 @@ class Client:
         self._transport = transport = Transport(url, token, client_name)
         self._new_id = new_id
         self.agents = Agents(transport)
+        self.analytics = Analytics(transport)
         self.board = Board(transport)
         self.conversations = Conversations(transport)
         self.pairing = Pairing(transport)

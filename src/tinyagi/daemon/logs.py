@@ -112,8 +112,11 @@ def file_of(logger: str) -> str:
     channel = _CHANNEL.match(logger)
     if channel is not None:
         return f"{channel[1]}.log"
-    package, _, part = logger.partition(".")
-    return "queue.log" if package == "tinyagi" and part.split(".")[0] in _QUEUE_LOGGERS else "daemon.log"
+    package, _, rest = logger.partition(".")
+    part = rest.split(".")[0] if package == "tinyagi" else ""
+    if part == "pipeline":
+        return "pipeline.log"
+    return "queue.log" if part in _QUEUE_LOGGERS else "daemon.log"
 
 
 @contextlib.contextmanager

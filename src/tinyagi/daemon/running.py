@@ -11,6 +11,7 @@ from typing import NoReturn
 from tinyagi.daemon.desk import FrontDesk
 from tinyagi.daemon.errors import DaemonError
 from tinyagi.daemon.logs import SAID, logging_to
+from tinyagi.daemon.niced import NicedPipeline
 from tinyagi.daemon.pidfile import held
 from tinyagi.daemon.redaction import Redactor
 from tinyagi.domain.errors import TinyAGIError
@@ -35,7 +36,7 @@ def run(home: Home, say: Tell, *, show: Tell | None, level: int = logging.INFO) 
         log.info("TinyAGI %s begins as process %d", version("tinyagi"), os.getpid(), extra={SAID: True})
         desk = FrontDesk(pid_file, lambda text: say(redact(text)))
         try:
-            return asyncio.run(run_daemon(home, desk))
+            return asyncio.run(run_daemon(home, desk, NicedPipeline(home, snapshot(), redact)))
         except TinyAGIError as error:
             log.error("the daemon ends: %s", error, extra={SAID: True})  # noqa: TRY400 - a sentence needs no stack
             raise DaemonError(redact(str(error))) from None

@@ -8,6 +8,7 @@ from datetime import timedelta
 from tinyagi.domain.errors import NotFound, StoreError
 from tinyagi.domain.events import ProcessorStart, ProcessorStop, SettingsRejected
 from tinyagi.domain.ids import AgentId
+from tinyagi.engine.archiving import Archiving
 from tinyagi.engine.board import TaskBoard
 from tinyagi.engine.chats import ChatFiles
 from tinyagi.engine.heartbeat import Heartbeat
@@ -31,16 +32,24 @@ class Engine:
     """One engine on one home.
 
     `inbox` takes messages in, `outbox` sends what answers nothing, `live` tells what runs say, `schedules` and `board`
-    take changes; the rest is in `store`.
+    take changes, `archiving` tells how far the lake is behind; the rest is in `store`.
     """
 
     def __init__(
-        self, bench: Workbench, inbox: Inbox, outbox: Outbox, upkeep: Upkeep, chats: ChatFiles, plugins: Plugins
+        self,
+        bench: Workbench,
+        inbox: Inbox,
+        outbox: Outbox,
+        upkeep: Upkeep,
+        chats: ChatFiles,
+        plugins: Plugins,
+        archiving: Archiving,
     ) -> None:
         self.inbox = inbox
         self.outbox = outbox
         self.live = bench.live
         self.store = bench.store
+        self.archiving = archiving
         self._bench = bench
         self.settings = bench.rulebook.live
         self._upkeep = upkeep
@@ -68,6 +77,7 @@ class Engine:
             asyncio.create_task(self._chats.keep_writing(), name="chats"),
             asyncio.create_task(self._scheduler.keep_sending(), name="schedules"),
             asyncio.create_task(self.heartbeat.keep_beating(), name="heartbeat"),
+            asyncio.create_task(self.archiving.keep_looking(), name="archiving"),
         ]
         if self._plugins.wants_events:
             self._tail = Tail(self.store, self._plugins.dispatch, after=started - 1)

@@ -16,6 +16,7 @@ from tinyagi.server.metrics import Metrics
 from tinyagi.server.openapi import document
 from tinyagi.server.routes import (
     agents,
+    analytics,
     audit,
     events,
     history,
@@ -24,6 +25,7 @@ from tinyagi.server.routes import (
     projects,
     providers,
     queue,
+    recall,
     responses,
     rooms,
     schedules,
@@ -92,7 +94,7 @@ def framework(given: Services, token: Token | None) -> FastAPI:
     app.openapi = lambda: document(app)  # type: ignore[method-assign]
     errors.install(app)
     for module in (
-        *(status, queue, responses, rooms, history, events, traces, logs, audit),
+        *(status, queue, responses, rooms, history, recall, events, traces, analytics, logs, audit),
         *(agents, workspace, teams, settings, providers, pairing, schedules, tasks, projects, services, pages),
     ):
         app.include_router(module.router)

@@ -10,6 +10,7 @@ from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector,
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from tinyagi.engine.archiving import Lag
 from tinyagi.store.base import LogBounds, QueueDepth
 
 BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
@@ -30,6 +31,10 @@ class Figures:
     readers: int
     """Of the live stream."""
     dropped_readers: int
+    lag: Lag | None
+    """None when there is no lake and none is wanted: a figure that nobody cares for must not raise an alarm."""
+    is_archiving: bool
+    failed_archivings: int
 
 
 class Metrics:
@@ -52,7 +57,7 @@ class Metrics:
 
     def snapshot(self, figures: Figures) -> Collector:
         """Everything of this moment, to be written at leisure."""
-        return _Moment((self._request_times(), *_of_queue(figures), *_of_daemon(figures)))
+        return _Moment((self._request_times(), *_of_queue(figures), *_of_daemon(figures), *_of_lake(figures)))
 
     def render(self, moment: Collector) -> bytes:
         """The text. Looks into /proc, so it belongs into a thread."""
@@ -127,6 +132,18 @@ def _of_daemon(figures: Figures) -> Iterator[Metric]:
     info = GaugeMetricFamily("tinyagi_info", "Always 1; tells the version.", labels=("version",))
     info.add_metric((figures.version,), 1)
     yield info
+
+
+def _of_lake(figures: Figures) -> Iterator[Metric]:
+    if figures.lag is not None:
+        yield _gauge("tinyagi_lake_lag_events", "Events that are not archived yet.", figures.lag.events)
+        yield _gauge(
+            "tinyagi_lake_lag_seconds", "The age of the oldest event that is not archived.", figures.lag.seconds
+        )
+    yield _gauge("tinyagi_pipeline_running", "1 while this daemon has the pipeline run.", figures.is_archiving)
+    yield CounterMetricFamily(
+        "tinyagi_pipeline_failures", "Runs of the pipeline that failed.", figures.failed_archivings
+    )
 
 
 def _gauge(name: str, text: str, value: float) -> Metric:

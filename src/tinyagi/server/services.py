@@ -12,7 +12,11 @@ from tinyagi.server.metrics import Metrics
 from tinyagi.server.sse import Hub
 from tinyagi.settings.home import Home
 from tinyagi.settings.live import LiveSettings
-from tinyagi.store.base import Store
+from tinyagi.store.archive import Archive, NoArchive
+from tinyagi.store.base import History, Store
+from tinyagi.store.read_through import ReadThroughHistory, ReadThroughTraces
+from tinyagi.store.recall import NoRecall, Recall
+from tinyagi.store.records import Traces
 
 
 class Daemon(Protocol):
@@ -46,10 +50,22 @@ class Services:
     version: str
     started_at: int
     channels: Mapping[str, Channel] = field(default_factory=dict)
+    archive: Archive = field(default_factory=NoArchive)
+    recall: Recall = field(default_factory=NoRecall)
 
     @property
     def store(self) -> Store:
         return self.engine.store
+
+    @property
+    def history(self) -> History:
+        """Of the store, and where that ends of the archive."""
+        return ReadThroughHistory(self.store.history, self.archive)
+
+    @property
+    def traces(self) -> Traces:
+        """Of the store, and of the archive what the store has pruned."""
+        return ReadThroughTraces(self.store.traces, self.archive)
 
     @property
     def settings(self) -> LiveSettings:

@@ -39,6 +39,8 @@ def retention(settings: Settings) -> Retention:
         acked=timedelta(hours=queue.keep_acked_hours),
         events=timedelta(days=queue.keep_events_days),
         unfetched=timedelta(days=queue.unfetched_days),
+        history=timedelta(days=queue.keep_history_days),
+        dead=timedelta(days=queue.keep_dead_days),
     )
 
 

@@ -9,6 +9,7 @@ from pydantic import BeforeValidator, Field
 from tinyagi.domain.batching import Batching
 from tinyagi.domain.sessions import SessionScope
 from tinyagi.providers.base import Permissions, Wire
+from tinyagi.settings.pipeline import PipelineSettings
 from tinyagi.settings.queue import LimitsSettings, QueueSettings
 from tinyagi.settings.section import DAY, Names, Period, Seconds, Section
 from tinyagi.settings.server import ServerSettings
@@ -158,4 +159,4 @@ class Settings(Section):
     plugins: PluginsSettings = PluginsSettings()
     monitoring: MonitoringSettings = MonitoringSettings()
     server: ServerSettings = ServerSettings()
-    pipeline: Section = Section()
+    pipeline: PipelineSettings = PipelineSettings()

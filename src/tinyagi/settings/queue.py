@@ -35,6 +35,10 @@ class QueueSettings(Section):
     keep_acked_hours: Hours = 24
     keep_events_days: Days = 7
     unfetched_days: Days = 7
+    keep_history_days: Days = 30
+    """Of histories and rooms, once they are in the lake."""
+    keep_dead_days: Days = 90
+    """Dead messages and failed responses, once they are in the lake."""
 
 
 class BudgetSettings(Section):

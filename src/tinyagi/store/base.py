@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from datetime import timedelta
 from typing import Protocol
 
@@ -68,6 +68,10 @@ class Retention:
     acked: timedelta = timedelta(hours=24)
     events: timedelta = timedelta(days=7)
     unfetched: timedelta = timedelta(days=7)
+    history: timedelta = timedelta(days=30)
+    """Lines of histories and rooms; without a lake they stay for ever."""
+    dead: timedelta = timedelta(days=90)
+    """Dead messages and failed responses; without a lake they stay for ever."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,18 +82,16 @@ class PruneReport:
     responses: int
     events: int
     unfetched: int
+    history: int = 0
+    rooms: int = 0
 
     def __add__(self, other: "PruneReport") -> "PruneReport":
-        return PruneReport(
-            self.messages + other.messages,
-            self.responses + other.responses,
-            self.events + other.events,
-            self.unfetched + other.unfetched,
-        )
+        return PruneReport(*(one + two for one, two in zip(astuple(self), astuple(other), strict=True)))
 
     @property
     def largest(self) -> int:
-        return max(self.messages, self.responses, self.events, self.unfetched)
+        largest: int = max(astuple(self))
+        return largest
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +190,12 @@ class Queue(Protocol):
 
     async def prune(self, retention: Retention) -> PruneReport:
         """Remove what is old enough and seen by every durable reader."""
+
+    async def retell(self, *, after: int, before: int) -> int:
+        """Record every row again whose last event lies between the two, and return their number.
+
+        For a reader that has seen what is up to `after`, when the log begins at `before`.
+        """
 
     async def claimable_lanes(self) -> tuple[AgentId, ...]:
         """Lanes that are free, not paused, not held, and have something due that starts a run."""

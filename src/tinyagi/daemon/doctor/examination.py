@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Final
 
-from tinyagi.daemon.doctor import agents, database, extensions, home, machine, server
+from tinyagi.daemon.doctor import agents, database, extensions, home, machine, pipeline, server
 from tinyagi.daemon.doctor.findings import Check, Finding, SettingsCheck, Subject, problem
 from tinyagi.domain.texts import one_line
 from tinyagi.settings.document import Document
@@ -25,6 +25,7 @@ CHECKS: Final[Mapping[str, Check]] = {
 OF_SETTINGS: Final[Mapping[str, SettingsCheck]] = {
     "Access": server.access,
     "Daemon": server.daemon,
+    "Pipeline": pipeline.pipeline,
     "Agents": agents.agents,
     "Plugins": extensions.plugins,
     "Skills": extensions.skills,

@@ -1,4 +1,4 @@
-"""What agents were asked and have answered, page by page."""
+"""What agents were asked and have answered, page by page; older lines come from the lake."""
 
 from typing import Annotated
 
@@ -22,8 +22,7 @@ async def history_of_agent(
     services: Use, agent: Name, since_id: SinceId = 0, before_id: BeforeId = None, limit: int = limit(100)
 ) -> list[HistoryLine]:
     """List what an agent was asked and has answered, newest first. It outlives the agent."""
-    history = services.store.history
-    return _lines(await history.of_agent(AgentId(agent), since=since_id, before=before_id, limit=limit))
+    return _lines(await services.history.of_agent(AgentId(agent), since=since_id, before=before_id, limit=limit))
 
 
 @router.get("/api/agent-messages", response_model=list[HistoryLine])
@@ -31,7 +30,7 @@ async def history_of_all(
     services: Use, since_id: SinceId = 0, before_id: BeforeId = None, limit: int = limit(100)
 ) -> list[HistoryLine]:
     """List what all agents were asked and have answered, newest first."""
-    return _lines(await services.store.history.of_agent(since=since_id, before=before_id, limit=limit))
+    return _lines(await services.history.of_agent(since=since_id, before=before_id, limit=limit))
 
 
 def _lines(entries: tuple[HistoryEntry, ...]) -> list[HistoryLine]:

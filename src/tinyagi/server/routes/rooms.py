@@ -21,7 +21,7 @@ async def room_lines(
 ) -> list[RoomLine]:
     """List the lines of a team's chat room, newest first; `since` and `before` are ids of lines."""
     room = _known(services, team)
-    lines = await services.store.history.of_room(room, since=since, before=before, limit=limit)
+    lines = await services.history.of_room(room, since=since, before=before, limit=limit)
     return [RoomLine(**line._asdict()) for line in lines]
 
 

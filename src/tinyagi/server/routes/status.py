@@ -23,7 +23,7 @@ router = APIRouter(tags=["status"])
 
 @router.get("/api/status", response_model=Status)
 async def read_status(services: Use) -> Status:
-    """Tell how long the daemon is up, what it runs, and which settings wait for a restart."""
+    """Tell how long the daemon is up, what it runs, how far the lake is behind, and what waits for a restart."""
     settings, engine = services.settings, services.engine
     return Status(
         uptime=max(0, wall_clock() - services.started_at) // 1000,
@@ -35,7 +35,7 @@ async def read_status(services: Use) -> Status:
             interval=settings.current.monitoring.heartbeat_interval,
             last_sent=engine.heartbeat.last_sent,
         ),
-        pipeline=PipelineStatus(enabled=await asyncio.to_thread(services.home.lake.is_dir)),
+        pipeline=await _pipeline(services),
         engine=EngineStatus(runs=len(engine.runs())),
         agents=len(services.rules.roster.agents),
         teams=len(services.rules.roster.teams),
@@ -61,8 +61,24 @@ def _channels(services: Services) -> dict[str, ChannelStatus]:
     }
 
 
+async def _pipeline(services: Services) -> PipelineStatus:
+    archiving = services.engine.archiving
+    lag = await archiving.lag()
+    return PipelineStatus(
+        enabled=archiving.is_wanted,
+        lake=await asyncio.to_thread(services.home.lake.is_dir),
+        through_id=None if lag is None else lag.through_id,
+        head_id=None if lag is None else lag.head_id,
+        lag_events=None if lag is None else lag.events,
+        lag_seconds=None if lag is None else lag.seconds,
+        running=archiving.is_running,
+        last_error=archiving.last_error,
+        last_run_at=archiving.last_run_at,
+    )
+
+
 async def _figures(services: Services) -> Figures:
-    store = services.store
+    store, archiving = services.store, services.engine.archiving
     return Figures(
         version=services.version,
         started_at=services.started_at,
@@ -72,4 +88,7 @@ async def _figures(services: Services) -> Figures:
         runs=len(services.engine.runs()),
         readers=services.hub.readers,
         dropped_readers=services.hub.dropped,
+        lag=await archiving.lag(),
+        is_archiving=archiving.is_running,
+        failed_archivings=archiving.failures,
     )

@@ -1,4 +1,4 @@
-"""Conversations as they went."""
+"""Conversations as they went; older ones come from the lake."""
 
 from typing import Annotated
 
@@ -22,7 +22,7 @@ ConversationName = Annotated[str, Path(min_length=1, max_length=MAX_MESSAGE_ID)]
 @router.get("/api/traces/{conversation:path}", response_model=Trace, responses=responses(404))
 async def trace_conversation(services: Use, conversation: ConversationName) -> Trace:
     """Show a conversation as a tree of spans: who handed what to whom, every run, its time and its cost."""
-    messages = await services.store.traces.conversation(ConversationId(conversation))
+    messages = await services.traces.conversation(ConversationId(conversation))
     if not messages:
         raise NotFound(f"There is no conversation {conversation!r}. /api/conversations lists the last ones.")
     return trace_of(messages)
@@ -31,7 +31,7 @@ async def trace_conversation(services: Use, conversation: ConversationName) -> T
 @router.get("/api/conversations", response_model=list[Conversation])
 async def recent_conversations(services: Use, limit: int = limit(50)) -> list[Conversation]:
     """List the conversations that began last, newest first."""
-    return [_listed(one) for one in await services.store.traces.recent(limit=limit)]
+    return [_listed(one) for one in await services.traces.recent(limit=limit)]
 
 
 def _listed(one: ConversationSummary) -> Conversation:

@@ -39,6 +39,7 @@ from tinyagi.store.sqlite.operations.finish import (
 )
 from tinyagi.store.sqlite.operations.letters import DeleteRequest, RetryRequest, delete_dead, retry_dead
 from tinyagi.store.sqlite.operations.prune import SLICE, prune
+from tinyagi.store.sqlite.operations.retell import RetellRequest, retell
 from tinyagi.store.sqlite.operations.rooms import PostRequest, WithPosts, delivery, enqueue_with_posts
 from tinyagi.store.sqlite.operations.rooms import post as say
 from tinyagi.store.sqlite.operations.vacate import SLICE as LANE_SLICE
@@ -187,6 +188,12 @@ class SqliteQueue:
         while report.largest >= SLICE:
             report = await self._writer.write(prune, retention)
             total += report
+        return total
+
+    async def retell(self, *, after: int, before: int) -> int:
+        total = 0
+        while told := await self._writer.write(retell, RetellRequest(after, before)):
+            total += told
         return total
 
     async def claimable_lanes(self) -> tuple[AgentId, ...]:

@@ -22,3 +22,21 @@ DELETE FROM cursors WHERE consumer = ?;
 
 -- name: cursor
 SELECT position FROM cursors WHERE consumer = ?;
+
+-- name: events_between
+-- A stretch of the log, bounded by ids at both ends so that no read transaction grows with the log.
+SELECT id, type, version, message_id, conversation_id, conversation_started_at, agent, payload, created_at
+FROM events
+WHERE id > :after AND id <= :through AND (:types IS NULL OR type IN (SELECT value FROM json_each(:types)))
+ORDER BY id;
+
+-- name: first_event_after
+-- Steps over ids that are gone, however many.
+SELECT min(id) FROM events WHERE id > :after;
+
+-- name: nth_event_after
+-- Walks over the rows without reading their payloads.
+SELECT id FROM events WHERE id > :after AND id <= :through ORDER BY id LIMIT 1 OFFSET :rows - 1;
+
+-- name: tally_events
+SELECT count(*), ifnull(sum(id), 0) FROM events WHERE id > :after AND id <= :through;

@@ -46,12 +46,16 @@ UPDATE agent_messages SET last_event_id = ?2 WHERE id = ?1;
 -- Without a durable reader nothing waits for an archive.
 SELECT ifnull(min(position), 9223372036854775807) FROM cursors;
 
+-- name: is_archived
+-- With a lake there is another place for what people may want to read again.
+SELECT EXISTS (SELECT 1 FROM cursors WHERE consumer = 'lake');
+
 -- name: prune_messages
 -- The oldest slice by age, and of it what every reader has seen: the search never goes beyond the slice.
 DELETE FROM messages WHERE id IN (
   SELECT id FROM (
     SELECT id, last_event_id FROM messages INDEXED BY finished_by_age
-    WHERE status = 'completed' AND (status = 'completed' OR status = 'dead') AND updated_at < :before
+    WHERE status = :status AND (status = 'completed' OR status = 'dead') AND updated_at < :before
     ORDER BY updated_at LIMIT :limit)
   WHERE last_event_id <= :floor)
 RETURNING conversation_id;
@@ -69,6 +73,28 @@ DELETE FROM responses WHERE id IN (
     WHERE status = 'acked' AND acked_at < :before ORDER BY acked_at LIMIT :limit)
   WHERE last_event_id <= :floor);
 
+-- name: prune_failed_responses
+DELETE FROM responses WHERE id IN (
+  SELECT id FROM (
+    SELECT id, last_event_id FROM responses INDEXED BY failed_by_age
+    WHERE status = 'failed' AND created_at < :before ORDER BY created_at LIMIT :limit)
+  WHERE last_event_id <= :floor);
+
+-- name: prune_history
+-- Ids grow with time, so the oldest lines are the first ones: no index of their age is needed.
+DELETE FROM agent_messages WHERE id IN (
+  SELECT id FROM (SELECT id, last_event_id, created_at FROM agent_messages ORDER BY id LIMIT :limit)
+  WHERE created_at < :before AND last_event_id <= :floor)
+RETURNING agent_id, id;
+
+-- name: prune_history_index
+DELETE FROM history_index WHERE agent_id = ?1 AND id = ?2;
+
+-- name: prune_chat_messages
+DELETE FROM chat_messages WHERE id IN (
+  SELECT id FROM (SELECT id, last_event_id, created_at FROM chat_messages ORDER BY id LIMIT :limit)
+  WHERE created_at < :before AND last_event_id <= :floor);
+
 -- name: prune_events
 DELETE FROM events WHERE id IN (
   SELECT id FROM (SELECT id, created_at FROM events WHERE id <= :floor ORDER BY id LIMIT :limit)
@@ -79,3 +105,22 @@ DELETE FROM events WHERE id IN (
 SELECT * FROM (
   SELECT * FROM response_rows WHERE status = 'pending' AND channel = :channel ORDER BY id LIMIT :limit)
 WHERE attempts = 0 AND created_at < :before AND last_event_id IS NOT NULL;
+
+-- name: untold_messages
+-- Rows whose events a reader has not seen and the log no longer holds.
+SELECT m.* FROM message_rows m
+WHERE m.last_event_id > :after AND m.last_event_id < :before ORDER BY m.id LIMIT :limit;
+
+-- name: untold_responses
+SELECT * FROM response_rows WHERE last_event_id > :after AND last_event_id < :before ORDER BY id LIMIT :limit;
+
+-- name: untold_chat_messages
+SELECT id, team_id, from_agent, message, created_at FROM chat_messages
+WHERE last_event_id > :after AND last_event_id < :before ORDER BY id LIMIT :limit;
+
+-- name: untold_agent_messages
+SELECT id, agent_id, role, channel, sender, message_id, content, created_at FROM agent_messages
+WHERE last_event_id > :after AND last_event_id < :before ORDER BY id LIMIT :limit;
+
+-- name: told_message
+UPDATE messages SET last_event_id = ?2 WHERE id = ?1;

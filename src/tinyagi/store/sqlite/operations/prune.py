@@ -5,6 +5,7 @@ from datetime import timedelta
 from typing import Final
 
 from tinyagi.domain.durations import millis
+from tinyagi.domain.messages import Status
 from tinyagi.domain.responses import Response
 from tinyagi.store.base import PruneReport, Retention
 from tinyagi.store.sqlite.operations.deliver import give_up
@@ -23,11 +24,30 @@ def _prune_slice(tx: Transaction, retention: Retention) -> PruneReport:
     def older_than(age: timedelta) -> dict[str, object]:
         return {**bounds, "before": tx.now - millis(age)}
 
-    messages = tx.connection.execute(tx.sql["prune_messages"], older_than(retention.completed)).fetchall()
-    tx.connection.executemany(tx.sql["prune_conversation"], set(messages))
+    messages = _prune_messages(tx, Status.COMPLETED, older_than(retention.completed))
     responses = tx.count("prune_responses", older_than(retention.acked))
     events = tx.count("prune_events", older_than(retention.events))
-    return PruneReport(len(messages), responses, events, _expire(tx, tx.now - millis(retention.unfetched)))
+    unfetched = _expire(tx, tx.now - millis(retention.unfetched))
+    history = rooms = 0
+    # What somebody may still want to see goes only when there is a lake to see it in.
+    if tx.connection.execute(tx.sql["is_archived"]).get:
+        messages += _prune_messages(tx, Status.DEAD, older_than(retention.dead))
+        responses += tx.count("prune_failed_responses", older_than(retention.dead))
+        history = _prune_history(tx, older_than(retention.history))
+        rooms = tx.count("prune_chat_messages", older_than(retention.history))
+    return PruneReport(messages, responses, events, unfetched, history, rooms)
+
+
+def _prune_messages(tx: Transaction, status: Status, bounds: dict[str, object]) -> int:
+    gone = tx.connection.execute(tx.sql["prune_messages"], {**bounds, "status": status}).fetchall()
+    tx.connection.executemany(tx.sql["prune_conversation"], set(gone))
+    return len(gone)
+
+
+def _prune_history(tx: Transaction, bounds: dict[str, object]) -> int:
+    gone = tx.connection.execute(tx.sql["prune_history"], bounds).fetchall()
+    tx.connection.executemany(tx.sql["prune_history_index"], gone)
+    return len(gone)
 
 
 def _expire(tx: Transaction, before: int) -> int:

@@ -1,0 +1,238 @@
+"""The pipeline beside a plain copy of the same rows; the last line of stdout is one JSON object.
+
+Events of 90 days become bronze, silver and gold on local Spark. Beside it one process copies the same rows from SQLite
+to Parquet with pyarrow. Then what 10,000 further events cost on top of nothing and on top of everything, how quickly
+gold is read without Spark, and how large the lake is.
+"""
+
+import argparse
+import asyncio
+import json
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
+from rich.console import Console
+from rich.table import Table
+
+from pipeline_history import append_history, write_history
+from pipeline_plot import draw_stages
+from tinyagi.pipeline.delta.sweep import sweep
+from tinyagi.pipeline.ingest import Log
+from tinyagi.pipeline.java import find_java
+from tinyagi.pipeline.lake import Lake
+from tinyagi.pipeline.progress import Silent, Summary
+from tinyagi.pipeline.run import Pipeline
+from tinyagi.pipeline.session import open_session
+from tinyagi.pipeline.source import SCHEMA
+from tinyagi.pipeline.workshop import Workshop
+from tinyagi.settings.environment import snapshot
+from tinyagi.store.sqlite.log_file import LogFile
+
+EXAMPLE: Final = """\
+example:
+  python bench/pipeline_bench.py --quick
+  python bench/pipeline_bench.py --json-only | jq .events_per_s_1m
+"""
+OUT: Final = Path(__file__).parent / "out"
+END_AT: Final = 1_794_816_000_000
+"""2026-11-16: the same history whenever it is written."""
+NEW_EVENTS: Final = 10_000
+READS: Final = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    sizes: tuple[int, ...]
+    rounds: int
+
+
+FULL: Final = Plan(sizes=(100_000, 1_000_000), rounds=3)
+QUICK: Final = Plan(sizes=(100_000,), rounds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What one size of history took."""
+
+    events: int
+    copy_seconds: float
+    summary: Summary
+    megabytes: float
+    files: int
+    gold_read_ms: float
+
+    @property
+    def ingest_seconds(self) -> float:
+        return self.summary.seconds["ingest"]
+
+    @property
+    def chain_seconds(self) -> float:
+        return sum(self.summary.seconds[stage] for stage in ("ingest", "silver", "gold", "tidy"))
+
+    @property
+    def bronze_vs_copy(self) -> float:
+        return self.copy_seconds / self.ingest_seconds
+
+
+def copy(database: Path, target: Path) -> float:
+    """The floor: the same rows, one process, SQLite to Parquet by way of Arrow; returns the seconds it took."""
+    schema = to_arrow_schema(SCHEMA)
+    began = time.perf_counter()
+    with LogFile(database) as log, pq.ParquetWriter(target, schema, compression="zstd") as writer:
+        for page in log.pages(0, log.head()):
+            columns = zip(*page, strict=True)
+            arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
+            writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=schema))
+    return time.perf_counter() - began
+
+
+def run(spark: SparkSession, database: Path, folder: Path) -> Summary:
+    """What `tinyagi pipeline run` does, in a session that is warm."""
+    lake = Lake(folder)
+    lake.folder.mkdir(parents=True, exist_ok=True)
+    sweep(lake)
+    return Pipeline(Workshop(spark, lake, Silent()), Log({"db": str(database)})).run()
+
+
+def took(summary: Summary) -> float:
+    return sum(summary.seconds[stage] for stage in ("ingest", "silver", "gold", "tidy"))
+
+
+def gold_read_ms(lake: Lake) -> float:
+    """As the API reads a table of gold, all of it."""
+    spans = []
+    for _ in range(READS):
+        began = time.perf_counter()
+        lake.rows("gold.agent_hourly")
+        spans.append(1000 * (time.perf_counter() - began))
+    return median(spans)
+
+
+def measure(console: Console, spark: SparkSession, database: Path, folder: Path, rounds: int) -> Measured:
+    """Copy and pipeline by turns, each round on a fresh lake; the medians count."""
+    copies, summaries = [], []
+    for number in range(rounds):
+        copies.append(copy(database, folder / "copy.parquet"))
+        shutil.rmtree(folder / "lake", ignore_errors=True)
+        summaries.append(run(spark, database, folder / "lake"))
+        console.print(f"round {number + 1}: copy {copies[-1]:.1f} s, pipeline {took(summaries[-1]):.1f} s", style="dim")
+    lake = Lake(folder / "lake")
+    sizes = [Path(uri).stat().st_size for name in lake_tables(lake) for uri in lake.delta(name).file_uris()]
+    middle = sorted(summaries, key=took)[len(summaries) // 2]
+    ingest = sorted(summary.seconds["ingest"] for summary in summaries)[len(summaries) // 2]
+    middle.seconds["ingest"] = ingest
+    return Measured(middle.events, median(copies), middle, sum(sizes) / 1e6, len(sizes), gold_read_ms(lake))
+
+
+def lake_tables(lake: Lake) -> tuple[str, ...]:
+    manifest = lake.manifest()
+    return () if manifest is None else tuple(manifest.tables)
+
+
+def incremental(console: Console, spark: SparkSession, database: Path, folder: Path, rounds: int) -> float:
+    """Seconds that 10,000 further events cost on what is there; the median of the rounds."""
+    spans = []
+    for number in range(rounds):
+        asyncio.run(append_history(database, events=NEW_EVENTS, seed=100 + number))
+        spans.append(took(run(spark, database, folder / "lake")))
+        console.print(f"{NEW_EVENTS:,} more: {spans[-1]:.1f} s", style="dim")
+    return median(spans)
+
+
+def on_nothing(console: Console, spark: SparkSession, folder: Path, rounds: int) -> float:
+    """The same for a lake that has nothing yet."""
+    database = folder / "new.db"
+    asyncio.run(write_history(database, events=NEW_EVENTS, seed=7, end_at=END_AT, days=1))
+    spans = []
+    for number in range(rounds):
+        spans.append(took(run(spark, database, folder / f"new-{number}")))
+        console.print(f"{NEW_EVENTS:,} on nothing: {spans[-1]:.1f} s", style="dim")
+    return median(spans)
+
+
+@contextmanager
+def warm_session(folder: Path, memory: str) -> Iterator[SparkSession]:
+    """A session that has done everything once, so that what is measured is not the compiler."""
+    java = find_java(snapshot(), folder / "java")
+    with open_session(java=java, scratch=folder / "spark", memory=memory) as spark:
+        database = folder / "warm.db"
+        asyncio.run(write_history(database, events=20_000, seed=3, end_at=END_AT, days=7))
+        for number in range(2):
+            run(spark, database, folder / f"warm-{number}")
+        yield spark
+
+
+def results(found: list[Measured], more: tuple[float, float]) -> dict[str, Any]:
+    last = found[-1]
+    name = "1m" if last.events >= 900_000 else f"{round(last.events / 1000)}k"
+    by_size = {
+        f"events_per_s_{round(one.events / 1000)}k": round(one.events / one.chain_seconds)
+        for one in found
+        if one is not last
+    }
+    return {
+        f"bronze_vs_pyarrow_{name}": round(last.bronze_vs_copy, 3),
+        f"events_per_s_{name}": round(last.events / last.chain_seconds),
+        **by_size,
+        f"incremental_{name}_vs_0": round(more[1] / more[0], 3),
+        "incremental_seconds": round(more[1], 2),
+        "gold_read_ms": round(last.gold_read_ms, 1),
+        "lake_mb_per_million": round(1e6 * last.megabytes / last.events, 1),
+        "files_per_million": round(1e6 * last.files / last.events),
+        "seconds": {name: round(took, 2) for name, took in last.summary.seconds.items()},
+    }
+
+
+def show(console: Console, found: list[Measured]) -> None:
+    table = Table(title="Where the time goes", title_justify="left")
+    table.add_column("stage or table")
+    for one in found:
+        table.add_column(f"{one.events:,} events", justify="right")
+    for stage in found[-1].summary.seconds:
+        table.add_row(stage, *(f"{one.summary.seconds.get(stage, 0):.1f} s" for one in found))
+    table.add_row("copy to Parquet", *(f"{one.copy_seconds:.1f} s" for one in found))
+    console.print(table)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, epilog=EXAMPLE, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="100,000 events, one round: a few minutes")
+    parser.add_argument("--events", type=int, help="only this many events")
+    parser.add_argument("--rounds", type=int, help="how often each is measured; medians count")
+    parser.add_argument("--memory", default="3g", help="of the JVM (default: 3g)")
+    parser.add_argument("--json-only", action="store_true", help="print nothing but the last line")
+    chosen = parser.parse_args()
+    plan = QUICK if chosen.quick else FULL
+    sizes = (chosen.events,) if chosen.events else plan.sizes
+    rounds = chosen.rounds or plan.rounds
+    console = Console(quiet=chosen.json_only, highlight=False)
+    with tempfile.TemporaryDirectory(prefix="tinyagi-bench-") as name:
+        folder = Path(name)
+        found = []
+        with warm_session(folder, chosen.memory) as spark:
+            more = on_nothing(console, spark, folder, max(rounds, 2))
+            for size in sizes:
+                database = folder / f"{size}.db"
+                console.print(f"writing {size:,} events of 90 days", style="dim")
+                asyncio.run(write_history(database, events=size, seed=1, end_at=END_AT))
+                found.append(measure(console, spark, database, folder, rounds))
+            on_all = incremental(console, spark, folder / f"{sizes[-1]}.db", folder, max(rounds, 2))
+        show(console, found)
+        OUT.mkdir(exist_ok=True)
+        draw_stages([(one.events, one.summary.seconds, one.copy_seconds) for one in found], OUT / "pipeline_bench.png")
+        print(json.dumps(results(found, (more, on_all))))
+
+
+if __name__ == "__main__":
+    main()

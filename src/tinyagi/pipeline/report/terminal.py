@@ -1,0 +1,257 @@
+"""A report for a terminal of 100 columns. Cells are Text: what looks like markup in them stays what it is."""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from rich.box import SIMPLE_HEAD
+from rich.console import RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from tinyagi.domain.texts import one_line
+from tinyagi.pipeline.report.model import Percentiles, Report, Slot
+from tinyagi.pipeline.report.units import count, day, dollars, duration, nearly, share, short, stamp
+
+WIDTH: Final = 100
+SHOWN: Final = 10
+"""Rows of a list; the page and the JSON have more."""
+AGENTS: Final = 20
+HOURS: Final = 5
+
+_CURVE: Final = "▁▂▃▄▅▆▇█"
+_CURVE_WIDTH: Final = 72
+_BAR: Final = 24
+_EIGHTHS: Final = " ▏▎▍▌▋▊▉"
+
+Cell = str | Text
+
+
+def drawn(report: Report) -> Iterator[RenderableType]:
+    """The parts from top to bottom, each only when it has something to say."""
+    yield _head(report)
+    for note in report.notes:
+        yield Text(note, style="yellow")
+    if not report.is_empty:
+        yield from _work(report)
+        yield from _traffic(report)
+    yield from _troubles(report)
+
+
+def _work(report: Report) -> Iterator[RenderableType]:
+    yield _totals(report)
+    if not report.totals.runs:
+        return
+    yield from _throughput(report)
+    yield from _agents(report)
+    if report.totals.cost:
+        yield _title("Cost", "per day (UTC)")
+        top = max(slot.cost for slot in report.daily)
+        costs = [(str(day(slot.start)), dollars(slot.cost), _bar(slot.cost, top, "cyan")) for slot in report.daily]
+        yield _table(("day", "cost#", ""), costs[-2 * SHOWN :])
+
+
+def _agents(report: Report) -> Iterator[RenderableType]:
+    agents = report.agents[:AGENTS]
+    yield _title("Agents", _more(len(report.agents) - len(agents)))
+    rows = [
+        (
+            f"@{one.agent}",
+            count(one.runs),
+            count(one.completed),
+            _alarming(one.failures),
+            count(one.retries),
+            _alarming(one.dead),
+            short(one.tokens),
+            dollars(one.cost),
+        )
+        for one in agents
+    ]
+    columns = ("agent", "runs#", "completed#", "failures#", "retries#", "dead#", "tokens#", "cost#")
+    yield _table(columns, rows, widths={"agent": 20})
+    yield _title("Waits and runs", "half, 95 % and 99 % took no longer; ≈ read off a histogram")
+    times = [(f"@{one.agent}", *_three(one.wait), *_three(one.run)) for one in agents]
+    yield _table(("agent", "wait p50#", "p95#", "p99#", "run p50#", "p95#", "p99#"), times, widths={"agent": 20})
+    if report.slowest_hours:
+        yield _title("Slowest hours", "by p95 of the runs, exact (UTC)")
+        hours = [
+            (stamp(one.hour), f"@{one.agent}", count(one.runs), duration(one.wait.p95), *_three(one.run))
+            for one in report.slowest_hours[:HOURS]
+        ]
+        names = ("hour", "agent", "runs#", "wait p95#", "run p50#", "p95#", "p99#")
+        yield _table(names, hours, widths={"agent": 20})
+
+
+def _traffic(report: Report) -> Iterator[RenderableType]:
+    if report.channels:
+        yield _title("Channels", "p95 from message to completion, worst day")
+        rows = [
+            (
+                one.channel,
+                count(one.messages),
+                count(one.people),
+                count(one.completed),
+                _alarming(one.dead),
+                duration(one.worst_p95),
+                f"{count(one.delivered)} of {count(one.responses)}",
+                _alarming(one.undelivered),
+            )
+            for one in report.channels
+        ]
+        columns = ("channel", "messages#", "people#", "completed#", "dead#", "p95#", "delivered#", "given up#")
+        yield _table(columns, rows, widths={"channel": 16})
+    if report.edges:
+        yield _title("Hand-offs", "p95 until the teammate was done, worst day")
+        top = max(one.handoffs for one in report.edges)
+        handed = [
+            (
+                f"@{one.from_agent} → @{one.to_agent}",
+                count(one.handoffs),
+                _bar(one.handoffs, top, "cyan"),
+                _alarming(one.dead),
+                duration(one.worst_p95),
+            )
+            for one in report.edges[:SHOWN]
+        ]
+        yield _table(("from → to", "hand-offs#", "", "dead#", "p95#"), handed, widths={"from → to": 36})
+
+
+def _troubles(report: Report) -> Iterator[RenderableType]:
+    if report.alerts:
+        yield _title("Alerts", "hours far from what was usual (UTC)")
+        yield _table(
+            ("hour", "alert"), [(stamp(one.hour), one.text) for one in report.alerts[:SHOWN]], widths={"alert": 78}
+        )
+    if report.causes:
+        yield _title("Dead letters", "by cause; show them: tinyagi queue dead")
+        causes = [
+            (
+                one.error_kind or "unknown",
+                count(one.messages),
+                _alarming(one.still_dead),
+                ", ".join(f"@{agent}" for agent in one.agents),
+                one.error,
+            )
+            for one in report.causes[:SHOWN]
+        ]
+        columns = ("error", "died#", "still dead#", "agents", "latest")
+        yield _table(columns, causes, widths={"error": 20, "agents": 18, "latest": 34})
+    if report.slowest:
+        yield _title("Slowest conversations", "slowest chain of messages; see one: tinyagi trace CONVERSATION")
+        slow = [
+            (one.conversation_id, duration(one.critical_path_ms), count(one.messages), f"@{one.agent}", one.message)
+            for one in report.slowest
+        ]
+        columns = ("conversation", "took#", "messages#", "agent", "began with")
+        yield _table(columns, slow, widths={"conversation": 26, "agent": 14, "began with": 30})
+    if report.quarantine:
+        yield _title("Quarantine", "events that could not be believed")
+        reasons = [(one.reason, count(one.events)) for one in report.quarantine[:SHOWN]]
+        yield _table(("reason", "events#"), reasons, widths={"reason": 78})
+
+
+def _head(report: Report) -> Text:
+    first, last = day(report.start), day(report.now)
+    days = f"{last}" if first == last else f"{first} to {last}, {report.days} days"
+    head = Text.assemble(("Report  ", "bold"), f"{days} (UTC)")
+    if report.freshness is not None:
+        age = duration(max(0, report.now - report.freshness.written_at))
+        head.append(f"  lake of {age} ago, up to event {count(report.freshness.through_id)}", style="dim")
+    return head
+
+
+def _totals(report: Report) -> RenderableType:
+    totals = report.totals
+    ended = totals.completed + totals.failures
+    fields = (
+        ("runs", count(totals.runs), "messages", count(totals.messages)),
+        ("completed", f"{count(totals.completed)} ({share(totals.completed, ended)})", "people", count(totals.people)),
+        ("failures", _alarming(totals.failures), "conversations", count(totals.conversations)),
+        ("retries", count(totals.retries), "hand-offs", count(totals.handoffs)),
+        ("dead", _alarming(totals.dead), "tokens", short(totals.tokens)),
+        ("cost", dollars(totals.cost), "quarantined", _alarming(report.quarantined)),
+    )
+    grid = Table.grid(padding=(0, 3))
+    for style in ("dim", "bold", "dim", "bold"):
+        grid.add_column(style=style, justify="left" if style == "dim" else "right")
+    for row in fields:
+        grid.add_row(*row)
+    return Padding(grid, (1, 0, 0, 0))
+
+
+def _throughput(report: Report) -> Iterator[RenderableType]:
+    slots, each = _gathered(report)
+    rows = [
+        (
+            name,
+            _curve([getattr(slot, name) for slot in slots], style),
+            count(max(getattr(slot, name) for slot in slots)),
+        )
+        for name, style in (("completed", "green"), ("failed", "yellow"), ("dead", "red"))
+        if any(getattr(slot, name) for slot in slots)
+    ]
+    yield _title("Throughput", f"each mark {each}, up to now")
+    yield _table(("runs", "", "most#"), rows)
+
+
+def _gathered(report: Report) -> tuple[list[Slot], str]:
+    """As many slots as there is room for: neighbours are put together until they fit."""
+    slots, unit = (report.hourly, "hour") if report.hourly else (report.daily, "day")
+    size = -(-len(slots) // _CURVE_WIDTH)
+    groups = [slots[at : at + size] for at in range(0, len(slots), size)]
+    found = [
+        Slot(
+            start=group[0].start,
+            completed=sum(slot.completed for slot in group),
+            failures=sum(slot.failures for slot in group),
+            dead=sum(slot.dead for slot in group),
+        )
+        for group in groups
+    ]
+    return found, f"an {unit}" if (size, unit) == (1, "hour") else f"a {unit}" if size == 1 else f"{size} {unit}s"
+
+
+def _title(name: str, hint: str) -> Text:
+    return Text.assemble("\n", (name, "bold"), (f"  {hint}", "dim"))
+
+
+def _table(columns: Sequence[str], rows: Sequence[Sequence[Cell]], widths: dict[str, int] | None = None) -> Table:
+    """A column whose name ends in `#` holds numbers. Texts are cut where their column ends."""
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="dim", padding=(0, 1, 0, 0))
+    for column in columns:
+        name = column.removesuffix("#")
+        table.add_column(
+            name,
+            justify="right" if column.endswith("#") else "left",
+            no_wrap=True,
+            overflow="ellipsis",
+            max_width=(widths or {}).get(name),
+        )
+    for row in rows:
+        table.add_row(*(cell if isinstance(cell, Text) else Text(one_line(cell, WIDTH)) for cell in row))
+    return table
+
+
+def _three(of: Percentiles) -> list[str]:
+    return [nearly(value, is_exact=of.is_exact) for value in (of.p50, of.p95, of.p99)]
+
+
+def _more(left_off: int) -> str:
+    return f"the busiest; --json has {count(left_off)} more" if left_off else "the busiest first"
+
+
+def _alarming(number: int) -> Text:
+    return Text(count(number), style="red" if number else "")
+
+
+def _curve(values: Sequence[int], style: str) -> Text:
+    """Any value above 0 is seen."""
+    top = max(values) or 1
+    marks = (" " if value == 0 else _CURVE[min(7, max(0, round(value / top * 8) - 1))] for value in values)
+    return Text("".join(marks), style=style)
+
+
+def _bar(value: float, top: float, style: str) -> Text:
+    eighths = round(value / (top or 1) * _BAR * 8)
+    whole, rest = divmod(max(eighths, 1 if value > 0 else 0), 8)
+    return Text(f"{'█' * whole}{_EIGHTHS[rest] if rest else ''}", style=style)

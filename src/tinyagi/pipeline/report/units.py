@@ -1,0 +1,79 @@
+"""Figures as people read them: durations, amounts of money, counts."""
+
+from datetime import UTC, date, datetime
+
+_MINUTE = 60_000
+_HOUR = 60 * _MINUTE
+_DAY = 24 * _HOUR
+
+
+def duration(milliseconds: float | None) -> str:
+    """ms up to a second, seconds up to a minute, then two units."""
+    if milliseconds is None:
+        return "–"
+    if milliseconds < 999.5:
+        return f"{milliseconds:.0f} ms"
+    if milliseconds < 9_950:
+        return f"{milliseconds / 1_000:.1f} s".replace(".0 ", " ")
+    whole = round(milliseconds / 1_000) * 1_000
+    if whole < _MINUTE:
+        return f"{whole // 1_000} s"
+    if whole < _HOUR:
+        return _two(whole, _MINUTE, "min", 1_000, "s")
+    return _two(whole, _HOUR, "h", _MINUTE, "min") if whole < _DAY else _two(whole, _DAY, "d", _HOUR, "h")
+
+
+def nearly(milliseconds: float | None, *, is_exact: bool) -> str:
+    """A duration; one that is read off a histogram is marked, and has no more digits than can be known."""
+    if milliseconds is None or is_exact:
+        return duration(milliseconds)
+    sizes = ((_DAY, "d"), (_HOUR, "h"), (_MINUTE, "min"), (1_000, "s"))
+    size, unit = next(((size, unit) for size, unit in sizes if milliseconds >= size * 0.995), (1, "ms"))
+    scaled = milliseconds / size
+    return f"≈ {scaled:.1f} {unit}".replace(".0 ", " ") if scaled < 9.95 else f"≈ {scaled:.0f} {unit}"
+
+
+def dollars(amount: float) -> str:
+    """Cents from a cent on; below, as many digits as it takes to see something."""
+    if amount == 0 or amount >= 0.995:
+        return f"${amount:,.2f}"
+    return f"${amount:.4f}" if amount >= 0.00005 else "< $0.0001"
+
+
+def count(number: int) -> str:
+    return f"{number:,}"
+
+
+def short(number: int) -> str:
+    """A count in a few characters: 1.2k, 34k, 5.6M."""
+    for size, letter in ((1_000_000_000, "G"), (1_000_000, "M"), (1_000, "k")):
+        if number >= size:
+            scaled = number / size
+            return f"{scaled:.1f}{letter}" if scaled < 9.95 else f"{scaled:,.0f}{letter}"
+    return str(number)
+
+
+def share(part: int, whole: int) -> str:
+    """In per cent; everything and nothing only when it is so."""
+    if whole == 0:
+        return "–"
+    rate = 100 * part / whole
+    if part not in (0, whole):
+        rate = min(99.9, max(0.1, rate))
+    return f"{rate:.0f} %" if rate in (0, 100) or 1 <= rate <= 99 else f"{rate:.1f} %"
+
+
+def day(instant: int) -> date:
+    """The day of an instant, in UTC."""
+    return datetime.fromtimestamp(instant / 1_000, UTC).date()
+
+
+def stamp(instant: int) -> str:
+    """Day and minute, in UTC."""
+    return f"{datetime.fromtimestamp(instant / 1_000, UTC):%Y-%m-%d %H:%M}"
+
+
+def _two(whole: int, size: int, name: str, rest_size: int, rest_name: str) -> str:
+    units, rest = divmod(whole, size)
+    rest //= rest_size
+    return f"{units} {name} {rest} {rest_name}" if rest else f"{units} {name}"

@@ -1,0 +1,76 @@
+"""Files of a table, written by the tasks that have its rows. pyarrow writes them, not Spark: Hadoop's local file system
+starts a `chmod` for every file and folder, which for a table with a file per day costs more than the rows."""
+
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from tinyagi.pipeline.tables.model import DATE
+
+ROWS_PER_FILE: Final = 250_000
+"""About 32 MB of messages: what a touched row makes the next run read and write again."""
+MOST_OPEN: Final = 200
+"""Days that a task writes at the same time."""
+
+WRITTEN: Final = pa.schema([pa.field("path", pa.string()), pa.field("rows", pa.int64())])
+WRITTEN_DDL: Final = "path string, rows long"
+
+
+@dataclass(frozen=True, slots=True)
+class FilesByDay:
+    """For `DataFrame.mapInArrow`: takes a task's rows, writes `date=…/*.parquet`, and yields what it wrote.
+
+    What a task writes that fails or is repeated lies in the folder as well; only what the job yields counts.
+    """
+
+    folder: str
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        open_files: dict[object, _File] = {}
+        written: list[tuple[str, int]] = []
+        for batch in batches:
+            for day, rows in _by_day(batch):
+                file = open_files.pop(day, None) or _File(Path(self.folder), day, rows.schema)
+                file.write(rows)
+                if file.rows < ROWS_PER_FILE:
+                    # Put back last: the first one is the one that had nothing to write for longest.
+                    open_files[day] = file
+                else:
+                    written.append(file.close())
+                if len(open_files) > MOST_OPEN:
+                    written.append(open_files.pop(next(iter(open_files))).close())
+        written += [file.close() for file in open_files.values()]
+        paths, counts = zip(*written, strict=True) if written else ((), ())
+        yield pa.record_batch([pa.array(paths, pa.string()), pa.array(counts, pa.int64())], schema=WRITTEN)
+
+
+class _File:
+    def __init__(self, folder: Path, day: object, schema: pa.Schema) -> None:
+        self._path = f"{DATE}={day}/part-{uuid.uuid4().hex}.parquet"
+        target = folder / self._path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        self._writer = pq.ParquetWriter(target, schema, compression="zstd")
+        self.rows = 0
+
+    def write(self, rows: pa.RecordBatch) -> None:
+        self._writer.write_batch(rows)
+        self.rows += rows.num_rows
+
+    def close(self) -> tuple[str, int]:
+        self._writer.close()
+        return self._path, self.rows
+
+
+def _by_day(batch: pa.RecordBatch) -> Iterator[tuple[object, pa.RecordBatch]]:
+    """The rows of each day, without the day: it is in the name of the folder."""
+    days = batch.column(DATE)
+    rest = batch.drop_columns([DATE])
+    found = pc.unique(days).to_pylist()
+    for day in found:
+        yield day, rest if len(found) == 1 else rest.filter(pc.is_in(days, pa.array([day], days.type)))

@@ -1,0 +1,243 @@
+"""`tinyagi pipeline`: what its commands say and refuse; most of them without Java, and once all of it for real."""
+
+import asyncio
+import json
+import sqlite3
+import subprocess
+import sys
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import CLEAN, Shell
+from tests.support.histories import write_history
+from tests.support.lakes import lay
+from tinyagi.engine.archiving import LAKE
+from tinyagi.pipeline.lock import writer_lock
+from tinyagi.pipeline.tables.catalog import TABLES
+from tinyagi.settings.environment import snapshot
+from tinyagi.settings.home import Home
+from tinyagi.store.sqlite.store import SqliteStore
+
+DAY = date(2026, 3, 14)
+RUNS = [{"claim_id": f"c{number}", "agent": "coder", "date": DAY} for number in range(3)]
+WITHOUT_EXTRA = """
+import sys
+sys.modules.update(dict.fromkeys(("deltalake", "pyarrow", "pyspark")))
+from tinyagi.cli.main import main
+sys.argv = ["tinyagi", *sys.argv[1:]]
+main()
+"""
+
+
+async def acknowledge(home: Home, position: int | None) -> int | None:
+    """The lake's cursor, moved first when a position is named."""
+    async with await SqliteStore.open(home.database) as store:
+        if position is not None:
+            await store.events.acknowledge(LAKE, position)
+        return await store.events.cursor(LAKE)
+
+
+@pytest.fixture
+def filled(shell: Shell) -> Shell:
+    """On a home with a database and a lake of three runs, laid by hand."""
+    shell.home.prepare()
+    asyncio.run(acknowledge(shell.home, None))
+    told = {"run_id": "r1", "kind": "run", "events": 7, "started_at": 1_000, "ended_at": 3_500, "rows": "{}"}
+    last = {**told, "seconds": "{}", "date": DAY}
+    lay(shell.home.lake, {**dict.fromkeys(TABLES, ()), "silver.runs": RUNS, "ops.runs": [last]}, through_id=0)
+    return shell
+
+
+def test_a_home_without_a_lake_is_told_what_to_run(shell: Shell) -> None:
+    result = shell("pipeline", "status")
+
+    assert (result.exit_code, result.stdout.strip()) == (0, "There is no lake yet. Run `tinyagi pipeline run`.")
+    assert shell.json("pipeline", "status") is None
+    assert not shell.home.path.exists()
+
+
+def test_tables_are_listed_before_there_are_any(shell: Shell) -> None:
+    result = shell("pipeline", "tables")
+
+    assert result.exit_code == 0, result.stderr
+    assert [name for line in result.stdout.splitlines() for name in line.split()[:1] if name in TABLES] == list(TABLES)
+    assert [table["name"] for table in shell.json("pipeline", "tables")] == list(TABLES)
+    assert not shell.home.path.exists()
+
+
+def test_tables_are_listed_with_their_size(filled: Shell) -> None:
+    lines = [line.split() for line in filled("pipeline", "tables").stdout.splitlines()]
+    assert next(line for line in lines if line[:1] == ["silver.runs"])[:5] == [
+        "silver.runs",
+        "3",
+        "1",
+        "0.0",
+        "2026-03-14",
+    ]
+
+    (told,) = (table for table in filled.json("pipeline", "tables") if table["name"] == "silver.runs")
+    assert (told["rows"], told["files"], told["newest"], told["kept"]) == (3, 1, "2026-03-14", "folded")
+
+
+def test_a_table_is_shown_with_the_meaning_of_its_columns(shell: Shell) -> None:
+    shown = shell("pipeline", "tables", "silver.runs").stdout
+
+    assert shown.startswith("silver.runs: One attempt of an agent, a span: from its claim to what became of it.")
+    for column in TABLES["silver.runs"].all_columns:
+        assert f"\n {column.name} " in shown, column.name
+    told = shell.json("pipeline", "tables", "silver.runs")
+    assert [column["name"] for column in told["columns"]] == [column.name for column in TABLES["silver.runs"].columns]
+
+
+def test_an_unknown_table_is_answered_with_those_there_are(shell: Shell) -> None:
+    result = shell("pipeline", "tables", "silver.nothing")
+
+    assert result.exit_code == 1
+    assert result.stderr.startswith(
+        "tinyagi: There is no table 'silver.nothing' in the lake. There are bronze.events, "
+    )
+
+
+def test_the_status_tells_how_far_the_lake_is_and_what_the_last_run_did(filled: Shell) -> None:
+    shown = filled("pipeline", "status").stdout
+
+    assert str(filled.home.lake) in shown
+    assert "0 of 0" in shown
+    assert "run, 7 events in 2.5 s" in shown
+    told = filled.json("pipeline", "status")
+    assert (told["through_id"], told["last_run"]["run_id"], len(told["tables"])) == (0, "r1", len(TABLES))
+
+
+@pytest.mark.parametrize(
+    "arguments", [("query",), ("query", "SELECT 1", "--file", "x.sql"), ("query", "--file", "nowhere.sql")]
+)
+def test_a_query_needs_one_statement_or_one_file(filled: Shell, arguments: tuple[str, ...]) -> None:
+    result = filled("pipeline", *arguments)
+
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert len(result.stderr.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize("option", [("--limit", "0"), ("--limit", "many"), ("--format", "xml")])
+def test_a_wrong_option_of_a_query_is_a_wrong_call(filled: Shell, option: tuple[str, str]) -> None:
+    assert filled("pipeline", "query", "SELECT 1", *option).exit_code == 2
+
+
+@pytest.mark.parametrize("command", ["run", "follow", "verify", "shell", "compact"])
+def test_a_home_without_a_database_is_told_to_start_once(shell: Shell, command: str) -> None:
+    result = shell("pipeline", command)
+
+    assert result.exit_code == 1
+    assert "yet. Start TinyAGI there once: `tinyagi start`." in result.stderr
+    assert not shell.home.path.exists()
+
+
+@pytest.mark.parametrize("arguments", [("query", "SELECT 1"), ("verify",), ("shell",)])
+def test_readers_without_a_lake_are_told_what_to_run(shell: Shell, arguments: tuple[str, ...]) -> None:
+    shell.home.prepare()
+    asyncio.run(acknowledge(shell.home, None))
+
+    result = shell("pipeline", *arguments)
+
+    assert result.exit_code == 1
+    assert "There is no lake at" in result.stderr
+    assert "Run `tinyagi pipeline run`." in result.stderr
+
+
+@pytest.mark.parametrize("arguments", [("run",), ("follow",), ("backfill", "--yes"), ("compact",), ("vacuum",)])
+def test_writers_are_told_who_else_writes(filled: Shell, arguments: tuple[str, ...]) -> None:
+    with writer_lock(filled.home.lake, "follow"):
+        result = filled("pipeline", *arguments)
+
+    assert result.exit_code == 75
+    assert "is being written by `pipeline follow`, process" in result.stderr
+
+
+def test_vacuum_deletes_what_no_table_has_any_more(filled: Shell) -> None:
+    folder = filled.home.lake / "silver" / "runs" / f"date={DAY}"
+    (old,) = folder.glob("*.parquet")
+    lay(filled.home.lake, {"silver.runs": RUNS[:1]})
+
+    assert filled.json("pipeline", "vacuum") == {"deleted": 0}
+    assert filled.json("pipeline", "vacuum", "--keep-hours", "0", "--yes") == {"deleted": 1}
+    assert not old.exists()
+    assert len(list(folder.glob("*.parquet"))) == 1
+
+
+def test_detaching_gives_up_the_cursor_and_switches_the_pipeline_off(filled: Shell) -> None:
+    assert asyncio.run(acknowledge(filled.home, 0)) == 0
+
+    result = filled("pipeline", "detach", "--yes")
+
+    assert result.exit_code == 0, result.stderr
+    assert "The lake stays as it is" in result.stdout
+    assert filled.settings["pipeline"]["enabled"] is False
+    assert asyncio.run(acknowledge(filled.home, None)) is None
+    assert filled.home.lake.is_dir()
+
+
+@pytest.mark.parametrize("arguments", [("status",), ("run",), ("query", "SELECT 1"), ("report",)])
+def test_without_the_extra_one_sentence_names_it(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    result = without_extra(tmp_path, *arguments)
+
+    assert (result.returncode, result.stdout) == (2, "")
+    assert len(result.stderr.strip().splitlines()) == 1
+    assert result.stderr.startswith("tinyagi: The extra `pipeline` is missing (")
+    assert "pip install 'tinyagi[pipeline]'" in result.stderr
+
+
+def test_columns_can_be_looked_up_without_the_extra(tmp_path: Path) -> None:
+    assert "claim_id" in without_extra(tmp_path, "tables", "silver.runs").stdout
+
+
+def without_extra(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    program = [sys.executable, "-c", WITHOUT_EXTRA, "--home", str(home), "pipeline", *arguments]
+    return subprocess.run(program, capture_output=True, text=True, check=False, env=environment())
+
+
+def environment() -> dict[str, str]:
+    return {name: value for name, value in snapshot().items() if name not in CLEAN}
+
+
+def typed(home: Home, *arguments: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
+    """A command in a process of its own, with a Spark of its own."""
+    program = [sys.executable, "-m", "tinyagi", "--home", str(home.path), "pipeline", *arguments]
+    return subprocess.run(program, input=stdin, capture_output=True, text=True, check=False, env=environment())
+
+
+@pytest.mark.timeout(900)
+def test_a_lake_is_made_looked_at_asked_and_verified(shell: Shell) -> None:
+    home = shell.home
+    home.prepare()
+    write_history(home.database, events=150, days=1)
+    connection = sqlite3.connect(home.database)
+    ((events, newest),) = connection.execute("SELECT count(*), max(id) FROM events").fetchall()
+    runs = dict(connection.execute("SELECT agent, count(*) FROM events WHERE type = 'chain_step_start' GROUP BY agent"))
+    connection.close()
+
+    made = typed(home, "run", "--json")
+    assert made.returncode == 0, made.stderr
+    summary: dict[str, Any] = json.loads(made.stdout)
+    assert (summary["events"], summary["through_id"], made.stderr) == (events, newest, "")
+
+    told = json.loads(typed(home, "status", "--json").stdout)
+    assert (told["through_id"], told["head_id"], told["last_run"]["events"]) == (newest, newest, events)
+    assert asyncio.run(acknowledge(home, None)) == newest
+
+    # The second statement fails in Spark's workers, which have a log of their own: it is one sentence all the same.
+    questions = "SELECT agent, count(*) AS runs FROM silver.runs GROUP BY agent;\nSELECT sum(agent) FROM silver.runs;\n"
+    asked = typed(home, "query", "--json", "--file", "-", stdin=questions)
+    assert {row["agent"]: row["runs"] for row in json.loads(asked.stdout)} == runs
+    assert (asked.returncode, len(asked.stderr.splitlines())) == (1, 1), asked.stderr
+    assert asked.stderr.startswith("tinyagi: The query failed: [CAST_INVALID_INPUT] ")
+
+    verified = typed(home, "verify", "--json")
+    assert verified.returncode == 0, verified.stdout + verified.stderr
+    assert {verdict["table"] for verdict in json.loads(verified.stdout) if verdict["agrees"]} >= {
+        "bronze.events",
+        "silver.messages",
+        "gold.agent_hourly",
+    }

@@ -1,0 +1,116 @@
+"""What stays in the database when a lake has it too, and what is told again when the log no longer tells it."""
+
+from datetime import timedelta
+
+from tests.contract.conftest import CODER
+from tests.contract.test_claim import say, take
+from tests.contract.test_log_and_prune import finish_one
+from tests.support.clock import FakeClock
+from tests.support.log import Tables, read_all
+from tinyagi.domain.ids import TeamId
+from tinyagi.domain.messages import RoomPost
+from tinyagi.domain.retry import Failure, FailureKind, RetryPolicy
+from tinyagi.store.base import Retention, Store
+
+DEV = TeamId("dev")
+LINE = RoomPost(DEV, "lunch?", (), "lunch?")
+LONG = timedelta(days=365)
+AT_ONCE = Retention(timedelta(0), timedelta(0), timedelta(0), LONG, timedelta(0), timedelta(0))
+
+
+async def live(store: Store) -> None:
+    """An answered message, a dead one, a failed response, a line in a room."""
+    await finish_one(store, "hello")
+    await store.queue.post(LINE, sender="Ada")
+    await say(store, "doomed")
+    await store.queue.fail(await take(store), Failure(FailureKind.MESSAGE, "no"), policy=RetryPolicy(attempts=1))
+    for response in await store.responses.pending("api"):
+        await store.responses.fail(response.id, "gone", policy=RetryPolicy(delivery_attempts=1))
+
+
+async def left(store: Store) -> tuple[int, int, int, int, int]:
+    return (
+        len(await store.history.of_agent(CODER)),
+        len(await store.history.of_room(DEV)),
+        len(await store.queue.dead()),
+        len(await store.responses.recent()),
+        (await store.queue.depth()).completed,
+    )
+
+
+async def test_without_a_lake_history_and_what_failed_stay_for_ever(store: Store, clock: FakeClock) -> None:
+    await live(store)
+    clock.advance(LONG)
+
+    await store.queue.prune(AT_ONCE)
+
+    assert await left(store) == (3, 1, 1, 1, 0)
+
+
+async def test_nothing_goes_that_the_lake_does_not_have(store: Store, clock: FakeClock) -> None:
+    await store.events.acknowledge("lake", 0)
+    await live(store)
+    before = await left(store)
+    clock.advance(timedelta(days=2))
+
+    report = await store.queue.prune(AT_ONCE)
+
+    assert report.largest == 0
+    assert await left(store) == before
+
+
+async def test_what_the_lake_has_goes_when_it_is_old_enough(store: Store, clock: FakeClock) -> None:
+    await live(store)
+    await store.events.acknowledge("lake", (await store.events.bounds()).head)
+    clock.advance(timedelta(days=31))
+    await say(store, "new")
+
+    month = await store.queue.prune(Retention())
+    assert (month.history, month.rooms) == (3, 1)
+    assert await left(store) == (1, 0, 1, 1, 0)
+
+    clock.advance(timedelta(days=60))
+    quarter = await store.queue.prune(Retention())
+    assert (quarter.messages, quarter.responses) == (1, 1)
+    assert (await store.queue.depth()).dead == 0
+
+
+async def test_an_agents_history_is_found_after_its_older_lines_went(store: Store, clock: FakeClock) -> None:
+    await finish_one(store, "old")
+    await store.events.acknowledge("lake", (await store.events.bounds()).head)
+    clock.advance(timedelta(days=31))
+    await finish_one(store, "young")
+
+    await store.queue.prune(Retention())
+
+    assert [line.content for line in await store.history.of_agent(CODER)] == ["done", "young"]
+
+
+async def test_rows_whose_events_are_pruned_are_told_again_once(store: Store, clock: FakeClock) -> None:
+    await live(store)
+    seen = (await store.events.bounds()).head
+    clock.advance(timedelta(days=8))
+    await finish_one(store, "later")
+    known = await store.history.of_agent(CODER)
+    responses, dead = await store.responses.recent(), await store.queue.dead()
+    await store.queue.prune(Retention(LONG, LONG, timedelta(days=7), LONG))
+    oldest = (await store.events.bounds()).oldest
+    assert oldest == seen + 1
+
+    told = await store.queue.retell(after=0, before=oldest)
+
+    assert told == await store.queue.retell(after=0, before=oldest) + 8
+    tables = Tables()
+    for event in await read_all(store.events):
+        tables.apply(event)
+    assert {line.id for line in known} == set(tables.agent_messages)
+    assert [tables.responses[one.id]["message"] for one in responses] == [one.message for one in responses]
+    assert [tables.messages[one.id]["status"] for one in dead] == ["dead"]
+    assert len(tables.chat_messages) == 1
+
+
+async def test_what_a_reader_has_seen_is_not_told_again(store: Store, clock: FakeClock) -> None:
+    await live(store)
+    head = (await store.events.bounds()).head
+
+    assert await store.queue.retell(after=head, before=head + 1) == 0

@@ -1,0 +1,94 @@
+"""Events that our program would never record: some cannot be believed, some can although their clocks were wrong."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from tests.pipeline.support import MONDAY
+from tinyagi.domain.events import RecordedEvent
+
+REASONS: Final = {
+    "unknown type": "unknown type",
+    "half a JSON": "payload is no JSON of this type",
+    "a list": "payload is no JSON of this type",
+    "a text for a number": "payload is no JSON of this type",
+    "nothing": "payload is no JSON of this type",
+    "start without a claim": "without claim_id",
+    "done without messages": "without ids",
+    "moved to nobody": "without to_agent",
+    "message without an id": "message has no id",
+    "message that is no row": "message has no id",
+    "row of a foreign table": "row of an unknown table",
+    "negative duration": "ended before it began",
+    "negative wait": "negative wait",
+}
+"""Why each is not believed."""
+BACKWARD: Final = "clock went back: end"
+"""Believed, and yet no duration can be told."""
+PAST: Final = "from 1970"
+FUTURE: Final = "from the year 30000"
+WHEN: Final = {PAST: 5, FUTURE: 900_000_000_000_000}
+STRANGER: Final = 9_000
+"""`messages.id` of messages that only these events know; each has its own from here on."""
+
+Raw = Mapping[str, Any]
+
+
+def bad_events(events: Sequence[RecordedEvent]) -> dict[str, Raw]:
+    """By what is odd about them; they speak of a message that these events know, and must leave it as it is."""
+    known = next(event for event in events if event.type == "message_received").payload["message"]
+    number, at = known["id"], MONDAY + 3 * 86_400_000
+    run = {
+        "claim_id": "odd",
+        "ids": [number],
+        "message_ids": ["m"],
+        "history_id": 9_900,
+        "content": "odd",
+        "attempt": 1,
+    }
+    back = run | {"claim_id": "backward", "ids": [STRANGER + 3], "channel": "web", "team_id": None, "usage": None}
+    plain: dict[str, tuple[str, object]] = {
+        "unknown type": ("time_travelled", {"id": number, "claim_id": "odd"}),
+        "half a JSON": ("message_dead", f'{{"id": {number}, "reas'),
+        "a list": ("message_dead", [number]),
+        "a text for a number": ("message_deleted", {"id": "seven"}),
+        "nothing": ("message_deleted", ""),
+        "start without a claim": ("chain_step_start", {"ids": [number], "wait_ms": 1}),
+        "done without messages": ("chain_step_done", {name: run[name] for name in run if name != "ids"}),
+        "moved to nobody": ("message_moved", {"id": number}),
+        "message without an id": ("message_received", {"message": {"message": "odd"}, "history_id": 9_901}),
+        "message that is no row": ("message_received", {"message": "odd", "history_id": 9_902}),
+        "row of a foreign table": ("row_imported", {"table": "secrets", "row": {"id": 1}}),
+        "negative duration": ("chain_step_done", run | {"duration_ms": -5}),
+        "negative wait": ("chain_step_start", run | {"wait_ms": -5}),
+    }
+    odd: dict[str, Raw] = {label: _event(kind, payload, at) for label, (kind, payload) in plain.items()}
+    odd[PAST] = _arrival(known, STRANGER + 1, WHEN[PAST])
+    odd["clock went back: message"] = _arrival(known, STRANGER + 3, at)
+    beginning = {"wait_ms": 1000, "from_agent": None}
+    odd["clock went back: start"] = _event("chain_step_start", back | beginning, at + 1_000, f"odd{STRANGER + 3}", at)
+    odd[BACKWARD] = _event("chain_step_done", back | {"duration_ms": 0}, at - 60_000, f"odd{STRANGER + 3}", at)
+    # The last one: the lake's newest event is then from the year 30000.
+    odd[FUTURE] = _arrival(known, STRANGER + 2, WHEN[FUTURE])
+    return odd
+
+
+def _arrival(known: Raw, number: int, at: int) -> Raw:
+    name = f"odd{number}"
+    row = {**known, "id": number, "message_id": name, "conversation_id": name, "message": f"odd {number}"}
+    row |= {"conversation_started_at": at, "created_at": at, "updated_at": at, "status": "pending", "agent": "coder"}
+    row |= dict.fromkeys(("parent_message_id", "from_agent", "conversation_team", "team", "answered_by", "started_at"))
+    del row["last_event_id"]
+    return _event("message_received", {"message": row, "history_id": number}, at, name, at)
+
+
+def _event(kind: str, payload: object, at: int, name: str | None = None, began: int | None = None) -> Raw:
+    return {
+        "type": kind,
+        "message_id": name,
+        "conversation_id": name,
+        "conversation_started_at": began,
+        "agent": "coder",
+        "payload": payload if isinstance(payload, str) else json.dumps(payload),
+        "created_at": at,
+    }

@@ -1,0 +1,26 @@
+"""One Spark session for every test of the pipeline: starting one takes longer than most of them."""
+
+from collections.abc import Iterator
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tinyagi.pipeline.java import find_java
+from tinyagi.pipeline.session import open_session
+from tinyagi.settings.environment import snapshot
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """A quiet local session on two cores, ended after the last test."""
+    folder = tmp_path_factory.mktemp("spark")
+    java = find_java(snapshot(), folder / "java")
+    # As for every brief piece of work: compiled quickly instead of well.
+    brief = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        open_session(java=java, scratch=folder / "scratch", master="local[2]", memory="1g", extra=brief) as session,
+    ):
+        # Frames that differ are shown in colour if `tput` says so, which is asked through a pipe that is never closed.
+        patch.setattr("pyspark.testing.utils._terminal_color_support", lambda: False)
+        yield session

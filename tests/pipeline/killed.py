@@ -1,0 +1,52 @@
+"""A process that runs the pipeline and kills itself, as nothing can be caught, at one point of it."""
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+from tinyagi.pipeline.ingest import Log
+from tinyagi.pipeline.lake import Lake
+from tinyagi.pipeline.opening import SparkSetup, open_for_writing
+from tinyagi.pipeline.progress import Silent
+from tinyagi.pipeline.run import Pipeline
+from tinyagi.settings.environment import snapshot
+
+
+class Killer(Silent):
+    """Ends the process the first time that a point is reached."""
+
+    def __init__(self, point: str, of: str) -> None:
+        self._point = (point, of)
+
+    def began(self, stage: str) -> None:
+        self._at("began", stage)
+
+    def planned(self, table: str) -> None:
+        self._at("planned", table)
+
+    def staged(self, table: str) -> None:
+        self._at("staged", table)
+
+    def moved(self, table: str) -> None:
+        self._at("moved", table)
+
+    def committed(self, table: str, rows: int) -> None:
+        self._at("committed", table)
+
+    def finishing(self) -> None:
+        self._at("finishing", "")
+
+    def _at(self, point: str, of: str) -> None:
+        if (point, of) == self._point:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def main(folder: str, database: str, batch_events: str, point: str, of: str) -> None:
+    setup = SparkSetup(snapshot(), "local[2]", "1g")
+    with open_for_writing(Lake(Path(folder)), setup, "run", Killer(point, of)) as shop:
+        Pipeline(shop, Log({"db": database}), batch_events=int(batch_events)).run()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,156 @@
+"""The way into a table: a commit holds against the very state it was planned on, or nothing of it remains."""
+
+import datetime as dt
+import shutil
+from pathlib import Path
+
+import pytest
+from deltalake import write_deltalake
+
+from tests.pipeline.support import assert_swept, orphans, rows_of
+from tests.pipeline.tables import DAY, lay_aside, put, staged
+from tinyagi.pipeline.delta.commit import Change, commit
+from tinyagi.pipeline.delta.snapshot import open_snapshot
+from tinyagi.pipeline.delta.sweep import STAGE, sweep
+from tinyagi.pipeline.errors import LakeBroken, LakeChanged
+from tinyagi.pipeline.lake import Lake
+from tinyagi.pipeline.manifest import Manifest, Pin, write_manifest
+from tinyagi.pipeline.tables.catalog import TABLES
+
+NAME = "silver.chat_messages"
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return Lake(tmp_path / "lake")
+
+
+def line(number: int, text: str = "hello", day: dt.date | None = DAY) -> dict[str, object]:
+    return {"id": number, "team_id": "dev", "message": text, "last_event_id": number, "date": day}
+
+
+def lines(lake: Lake) -> list[tuple[int, str]]:
+    """Of the newest state."""
+    pins = {name: Pin(open_snapshot(lake, name).version, 0) for name in TABLES}
+    write_manifest(lake.manifest_file, Manifest(1, 0, 0, pins))
+    return [(row["id"], row["message"]) for row in rows_of(lake, NAME)]
+
+
+def test_rows_and_their_last_event_arrive_together(lake: Lake) -> None:
+    put(lake, NAME, [line(1), line(2)], through_id=7)
+    done = put(lake, NAME, [line(3, day=DAY + dt.timedelta(days=1))], through_id=9)
+
+    snapshot = open_snapshot(lake, NAME)
+    assert (done.rows, done.files) == (1, 1)
+    assert snapshot.through_id == 9
+    assert {file.date: file.statistics.rows for file in snapshot.files} == {DAY: 2, DAY + dt.timedelta(days=1): 1}
+    assert [file.statistics.maximum["id"] for file in snapshot.reaching("id", 3)] == [3]
+    assert lines(lake) == [(1, "hello"), (2, "hello"), (3, "hello")]
+    assert_swept(lake)
+
+
+def test_a_commit_on_an_old_state_is_refused_and_leaves_nothing(lake: Lake) -> None:
+    put(lake, NAME, [line(1)], through_id=1)
+    old = open_snapshot(lake, NAME)
+    put(lake, NAME, [line(2)], through_id=2)
+
+    with pytest.raises(LakeChanged, match=r"silver\.chat_messages was changed by somebody else.*run it again"):
+        put(lake, NAME, [line(3)], through_id=3, snapshot=old)
+
+    assert lines(lake) == [(1, "hello"), (2, "hello")]
+    assert open_snapshot(lake, NAME).through_id == 2
+    assert_swept(lake)
+
+
+def test_what_a_compaction_has_replaced_is_not_replaced_again(lake: Lake) -> None:
+    """Accepted, both the compacted file and what was to stand for its rows would be there: every row twice."""
+    put(lake, NAME, [line(1)], through_id=1)
+    put(lake, NAME, [line(2)], through_id=2)
+    old = open_snapshot(lake, NAME)
+    new = [line(1, "changed"), line(2, "changed")]
+    compacted = open_snapshot(lake, NAME).handle.optimize.compact()
+
+    with pytest.raises(LakeChanged):
+        put(lake, NAME, new, through_id=3, snapshot=old, replacing=True)
+
+    assert compacted["numFilesRemoved"] == 2
+    assert lines(lake) == [(1, "hello"), (2, "hello")]
+    put(lake, NAME, new, through_id=3, replacing=True)
+    assert lines(lake) == [(1, "changed"), (2, "changed")]
+    assert_swept(lake)
+
+
+def test_somebody_who_appends_between_move_and_commit_is_noticed(lake: Lake) -> None:
+    put(lake, NAME, [line(1)], through_id=1)
+    foreign = lake.delta(NAME, as_of=1).to_pyarrow_table()
+
+    with pytest.raises(LakeChanged):
+        put(
+            lake,
+            NAME,
+            [line(2)],
+            through_id=2,
+            moved=lambda: write_deltalake(lake.path(NAME), foreign, mode="append"),
+        )
+
+    assert lines(lake) == [(1, "hello"), (1, "hello")], "theirs, not ours"
+    assert_swept(lake)
+
+
+def test_files_that_the_table_does_not_have_cannot_be_replaced(lake: Lake) -> None:
+    put(lake, NAME, [line(1)], through_id=1)
+    before = open_snapshot(lake, NAME)
+    put(lake, NAME, [line(1, "changed")], through_id=2, replacing=True)
+    now = open_snapshot(lake, NAME)
+
+    with staged(now, [line(1, "again")]) as files, pytest.raises(LakeBroken, match=r"does not hold date=2026-03-02/"):
+        commit(now, Change(3, files, before.files))
+
+    assert lines(lake) == [(1, "changed")]
+
+
+def test_rows_outside_the_days_that_are_replaced_are_refused(lake: Lake) -> None:
+    snapshot = open_snapshot(lake, NAME)
+    other = frozenset({DAY + dt.timedelta(days=1)})
+
+    with staged(snapshot, [line(1)]) as files, pytest.raises(LakeBroken, match="outside the dates"):
+        commit(snapshot, Change(1, files, dates=other))
+
+    assert lines(lake) == []
+
+
+def test_rows_without_a_day_are_refused(lake: Lake) -> None:
+    snapshot = open_snapshot(lake, NAME)
+
+    with staged(snapshot, [line(1, day=None)]) as files, pytest.raises(LakeBroken, match="have no date"):
+        commit(snapshot, Change(1, files))
+
+    assert lines(lake) == []
+    assert_swept(lake)
+
+
+def test_a_sweep_takes_what_a_killed_writer_moved_and_nothing_that_is_committed(lake: Lake, tmp_path: Path) -> None:
+    snapshot = open_snapshot(lake, NAME)
+    stage, kept = snapshot.folder / STAGE / "killed", tmp_path / "kept"
+    moving = lay_aside(snapshot, stage, [line(1), line(2, day=DAY + dt.timedelta(days=1))])
+
+    def keep_a_copy() -> None:
+        shutil.copytree(stage, kept)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        commit(snapshot, Change(1, moving), moved=keep_a_copy)
+    left = orphans(lake, NAME)
+    sweep(lake)
+
+    assert len(left) == 2
+    assert lines(lake) == []
+    assert_swept(lake)
+
+    put(lake, NAME, [line(3)], through_id=3)
+    shutil.copytree(kept, stage)
+    (stage / "moving.txt").write_text("\n".join(file.path for file in open_snapshot(lake, NAME).files))
+    sweep(lake)
+
+    assert lines(lake) == [(3, "hello")], "killed after the commit, before the stage went"
+    assert_swept(lake)

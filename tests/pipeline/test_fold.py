@@ -1,0 +1,168 @@
+"""Folding: each rule on a few rows, and any split of a log into slices gives what the whole log gives at once."""
+
+import datetime as dt
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the name that every reader of Spark code knows
+
+from tests.pipeline.support import assert_same, contents, hurried, rows_of
+from tests.pipeline.tables import DAY
+from tests.pipeline.worlds import Whole, whole
+from tinyagi.pipeline.delta.snapshot import open_snapshot
+from tinyagi.pipeline.facts import believed, facts
+from tinyagi.pipeline.fold import fold
+from tinyagi.pipeline.frames import spark_schema
+from tinyagi.pipeline.ingest import BRONZE
+from tinyagi.pipeline.lake import Lake
+from tinyagi.pipeline.manifest import Manifest, Pin, write_manifest
+from tinyagi.pipeline.plan import FROM_EVENTS, FROM_GOLD, FROM_SILVER, HANDOFFS
+from tinyagi.pipeline.progress import Silent
+from tinyagi.pipeline.silver.runs import finish_runs, run_sayings
+from tinyagi.pipeline.tables.catalog import TABLES, find_table
+from tinyagi.pipeline.tables.model import LAST_EVENT, Column, Kept, Merge, Table
+from tinyagi.pipeline.workshop import Workshop
+
+# The lake of the first test that asks for it is made in its time.
+pytestmark = pytest.mark.timeout(900)
+
+ARRIVED: Final = DAY + dt.timedelta(days=1)
+THINGS: Final = Table(
+    name="silver.things",
+    meaning="A thing with a column for every rule.",
+    key=("id",),
+    kept=Kept.FOLDED,
+    date="the first event",
+    columns=(
+        Column("id", "long", "Its name.", merge=Merge.FIRST),
+        Column("first", "string", "Said once.", merge=Merge.FIRST),
+        Column("last", "string", "Said again and again.", merge=Merge.LAST),
+        Column("number", "long", "Said again and again.", merge=Merge.LAST),
+        Column("total", "long", "Added.", merge=Merge.SUM),
+        Column("most", "int", "The highest.", merge=Merge.MAX),
+        Column("all", "array<string>", "Everything.", merge=Merge.GATHER),
+        Column("derived", "long", "Worked out elsewhere."),
+        LAST_EVENT,
+    ),
+)
+SAID: Final[tuple[tuple[int, dict[str, Any]], ...]] = (
+    (1, {"first": "a", "last": "a", "number": 5, "total": 1, "most": 3, "all": ["x", "y"]}),
+    (1, {}),
+    (2, {"last": "only", "most": -1}),
+    (1, {"first": "b", "last": "b", "number": 0, "total": 10, "most": 2, "all": ["z"]}),
+    (1, {"last": None, "number": None, "total": None, "most": None, "all": None}),
+    (3, {"last": "taken back", "all": []}),
+    (1, {"total": 100, "most": 7}),
+    (3, {"last": ""}),
+    (2, {"first": "late"}),
+    (1, {"first": "c", "all": ["x"]}),
+)
+"""What ten events say, in their order, each about one thing."""
+FOLDED: Final[dict[int, dict[str, Any]]] = {
+    1: {"first": "a", "last": "b", "number": 0, "total": 111, "most": 7, "all": ["x", "y", "z", "x"]},
+    2: {"first": "late", "last": "only", "number": None, "total": None, "most": -1, "all": []},
+    3: {"first": None, "last": None, "number": None, "total": None, "most": None, "all": []},
+}
+
+
+@pytest.fixture(scope="module")
+def home(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Whole:
+    return whole(spark, tmp_path_factory)
+
+
+@pytest.mark.parametrize("cuts", [(), (1,), (4, 7), (2, 3, 5, 8)], ids=str)
+def test_ten_events_fold_into_three_rows_however_they_come(spark: SparkSession, cuts: tuple[int, ...]) -> None:
+    schema = spark_schema(THINGS)
+    sayings = [
+        {"id": thing, **said, "last_event_id": event, "date": DAY} for event, (thing, said) in enumerate(SAID, start=1)
+    ]
+    rows = _frame(spark, [])
+    with hurried(spark):
+        for start, end in zip((0, *cuts), (*cuts, len(sayings)), strict=True):
+            folded = fold(rows, _sayings(spark, sayings[start:end]), THINGS).withColumn("derived", F.lit(None))
+            rows = spark.createDataFrame([row.asDict() for row in folded.collect()], schema)
+        found = {row["id"]: row.asDict() for row in rows.collect()}
+
+    assert {number: {name: found[number][name] for name in said} for number, said in FOLDED.items()} == FOLDED
+    assert {number: row["last_event_id"] for number, row in found.items()} == {1: 10, 2: 9, 3: 8}
+    assert {row["date"] for row in found.values()} == {DAY}
+
+
+def test_a_row_whose_beginning_is_unknown_goes_to_the_day_of_its_first_event(spark: SparkSession) -> None:
+    sayings = _sayings(spark, [{"id": 1, "last": "x", "last_event_id": 4}, {"id": 1, "last_event_id": 5}])
+
+    (row,) = fold(_frame(spark, []), sayings, THINGS).collect()
+
+    assert row["date"] == ARRIVED
+
+
+def test_a_run_whose_end_comes_in_a_later_slice_is_as_one_that_came_at_once(spark: SparkSession, home: Whole) -> None:
+    shop = Workshop(spark, home.lake, Silent(), is_pinned=True)
+    runs = find_table("silver.runs")
+    schema = spark_schema(runs)
+    with hurried(spark):
+        read = believed(facts(shop.read(shop.open(BRONZE))))
+        begins = F.col("type") == "chain_step_start"
+        begun = finish_runs(fold(_nothing(spark, runs), run_sayings(read.where(begins)), runs))
+        stored = spark.createDataFrame([row.asDict() for row in begun.select(*schema.names).collect()], schema)
+        ended = finish_runs(fold(stored, run_sayings(read.where(~begins)), runs)).select(*schema.names)
+        found = sorted((row.asDict(recursive=True) for row in ended.collect()), key=lambda row: str(row["claim_id"]))
+
+    assert found == rows_of(home.lake, "silver.runs")
+    assert {row["outcome"] for row in stored.collect()} == {"running"}
+
+
+@settings(
+    max_examples=2,
+    deadline=None,
+    # Each example is a lake of its own: what fails is told as it is.
+    phases=[Phase.explicit, Phase.generate],
+    suppress_health_check=list(HealthCheck),
+)
+@given(shares=st.lists(st.floats(0.02, 0.98), min_size=1, max_size=4, unique=True))
+def test_any_split_of_a_log_gives_the_tables_of_the_whole(
+    spark: SparkSession, home: Whole, shares: list[float]
+) -> None:
+    with tempfile.TemporaryDirectory() as folder, hurried(spark):
+        lake = Lake(Path(folder))
+        shutil.copytree(home.lake.path(BRONZE), lake.path(BRONZE))
+        shop = Workshop(spark, lake, Silent())
+        bronze = shop.open(BRONZE)
+        head = bronze.through_id
+        events = shop.read(bronze)
+        for upto in (*sorted(int(head * share) for share in shares), head):
+            read = believed(facts(events.where(F.col("id") <= upto)))
+            for step in FROM_EVENTS:
+                step.bring(shop, read, upto)
+            HANDOFFS.bring(shop, upto)
+        for to_gold in FROM_SILVER:
+            to_gold.bring(shop, head)
+        for last in FROM_GOLD:
+            last.bring(shop, head)
+        pins = {name: Pin(open_snapshot(lake, name).version, head) for name in TABLES}
+        write_manifest(lake.manifest_file, Manifest(1, head, 0, pins))
+
+        found, expected = dict(contents(lake)), dict(contents(home.lake))
+
+    del expected["quarantine.events"]
+    assert_same(found, expected)
+
+
+def _nothing(spark: SparkSession, table: Table) -> DataFrame:
+    return spark.createDataFrame([], spark_schema(table))
+
+
+def _sayings(spark: SparkSession, rows: list[dict[str, Any]]) -> DataFrame:
+    """Each with the day of its event."""
+    return _frame(spark, rows).withColumn("event_date", F.lit(ARRIVED))
+
+
+def _frame(spark: SparkSession, rows: list[dict[str, Any]]) -> DataFrame:
+    schema = spark_schema(THINGS)
+    return spark.createDataFrame([{name: row.get(name) for name in schema.names} for row in rows], schema)

@@ -1,0 +1,93 @@
+"""kill -9 of a real pipeline at every step, again and again on one lake: nothing lost, doubled or left behind."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+import psutil
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.pipeline.support import assert_same, assert_swept, contents, disagreeing, python_path, run
+from tests.pipeline.worlds import traffic
+from tinyagi.pipeline.ingest import BRONZE
+from tinyagi.pipeline.lake import Lake
+from tinyagi.pipeline.manifest import Manifest
+from tinyagi.pipeline.tables.catalog import TABLES
+
+BATCH: Final = 130
+"""Half of what is new, so that a batch is there when the second one is not."""
+KILLS: Final = (
+    ("planned", BRONZE),
+    ("staged", BRONZE),
+    ("moved", BRONZE),
+    ("committed", BRONZE),
+    ("moved", "silver.messages"),
+    ("staged", "silver.handoffs"),
+    ("began", "gold"),
+    ("staged", "gold.conversations"),
+    ("finishing", ""),
+)
+# A JVM that lives for a few seconds is not worth compiling well for.
+SHORT_LIVED: Final = (
+    "-XX:TieredStopAtLevel=1 -Dspark.sql.codegen.wholeStage=false -Dspark.sql.codegen.factoryMode=NO_CODEGEN"
+)
+
+
+@pytest.mark.timeout(1800)
+def test_a_pipeline_that_is_killed_at_every_step_ends_with_the_tables_of_one_that_was_not(
+    spark: SparkSession, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    history = traffic(spark, tmp_path_factory)
+    lake = Lake(tmp_path / "lake")
+    shutil.copytree(history.early_lake.folder, lake.folder)
+    early = _manifest(lake)
+    left: list[str] = []
+
+    for point, of in KILLS:
+        _run_until_killed(lake, history.database, point, of)
+        left += [f"{point} {of}"] if _staged(lake) else []
+        assert _manifest(lake) == early, f"readers saw a run that was killed: {point} {of}"
+    summary = run(spark, lake, history.database, batch_events=BATCH)
+
+    assert {"staged bronze.events", "moved bronze.events", "moved silver.messages"} <= set(left), "killed too late"
+    assert summary.events == 0, "the last process had taken in every event"
+    assert _manifest(lake).through_id == history.head
+    assert_same(contents(lake), contents(history.lake))
+    assert disagreeing(spark, lake, history.database) == []
+    assert_swept(lake)
+
+
+def _run_until_killed(lake: Lake, database: Path, point: str, of: str) -> None:
+    command = (sys.executable, "-m", "tests.pipeline.killed", lake.folder, database, str(BATCH), point, of)
+    environment = {**os.environ, "PYTHONPATH": python_path(), "JDK_JAVA_OPTIONS": SHORT_LIVED}
+    ended = subprocess.run(command, env=environment, capture_output=True, check=False, timeout=600)
+    assert ended.returncode == -signal.SIGKILL, f"{point} {of}: {ended.stderr.decode()}"
+    _, alive = psutil.wait_procs(_processes_of(lake), timeout=60)
+    assert alive == [], f"{point} {of}: its JVM lives on"
+
+
+def _processes_of(lake: Lake) -> list[psutil.Process]:
+    """Spark's own temporary files lie below the lake, and its command line says so."""
+    return [process for process in psutil.process_iter() if str(lake.folder) in _command_of(process)]
+
+
+def _command_of(process: psutil.Process) -> str:
+    try:
+        return " ".join(process.cmdline())
+    except psutil.Error:
+        return ""
+
+
+def _staged(lake: Lake) -> list[Path]:
+    return [stage for name in TABLES for stage in (lake.path(name) / "_stage").glob("*")]
+
+
+def _manifest(lake: Lake) -> Manifest:
+    manifest = lake.manifest()
+    assert manifest is not None
+    return manifest

@@ -1,0 +1,45 @@
+"""One writer on a lake: the second hears who the first one is, and the dead hold nothing."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.pipeline.support import python_path
+from tinyagi.pipeline.errors import LakeBusy
+from tinyagi.pipeline.lake import Lake
+from tinyagi.pipeline.lock import writer_lock
+from tinyagi.pipeline.opening import SparkSetup, open_for_writing
+from tinyagi.pipeline.progress import Silent
+
+HOLDER = """
+import sys
+from pathlib import Path
+from tinyagi.pipeline.lock import writer_lock
+with writer_lock(Path(sys.argv[1]), "backfill"):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_the_second_writer_is_told_who_the_first_one_is_until_that_one_is_dead(tmp_path: Path) -> None:
+    lake, setup = Lake(tmp_path / "lake"), SparkSetup({})
+    command = (sys.executable, "-c", HOLDER, lake.folder)
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(command, env={"PYTHONPATH": python_path()}, **pipes) as holder:  # type: ignore[call-overload]
+        try:
+            assert holder.stdout.readline() == b"held\n"
+            sentence = rf"{lake.folder} is being written by `pipeline backfill`, process {holder.pid}\. Try again"
+            # No Java is looked for before: there is none in this environment.
+            with pytest.raises(LakeBusy, match=sentence), open_for_writing(lake, setup, "run", Silent()):
+                pytest.fail("two writers")
+        finally:
+            holder.kill()
+        holder.wait()
+
+        with writer_lock(lake.folder, "run"), pytest.raises(LakeBusy, match="`pipeline run`"):
+            writer_lock(lake.folder, "vacuum").__enter__()
+
+    with writer_lock(lake.folder, "vacuum"):
+        assert "vacuum" in (lake.folder / ".writer.lock").read_text()

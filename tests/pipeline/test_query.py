@@ -1,0 +1,228 @@
+"""SQL over the lake: tables under their names, nothing but reading, and one sentence for every mistake."""
+
+import csv
+import io
+import json
+import logging
+import time
+from collections.abc import Iterator
+from contextlib import nullcontext
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import pytest
+from pyspark.logger import PySparkLogger
+from pyspark.sql import SparkSession
+
+from tests.cli.conftest import Shell
+from tests.support.lakes import lay
+from tinyagi.domain.errors import InvalidInput
+from tinyagi.keeper import Keeper
+from tinyagi.pipeline.progress import Silent
+from tinyagi.pipeline.query import ask, make_views, with_views
+from tinyagi.pipeline.tables.catalog import TABLES
+from tinyagi.pipeline.workshop import Workshop
+from tinyagi.settings.home import Home
+
+DAY = date(2026, 3, 14)
+RUNS = [
+    {"claim_id": f"c{number}", "agent": agent, "attempt": 1, "cost": 0.5, "ids": [number], "date": DAY}
+    for number, agent in enumerate(("coder", "coder", "tester"))
+]
+READ_ONLY = "Only queries are answered here: SELECT, WITH, SHOW, DESCRIBE. The lake is not changed."
+
+
+class Listener(logging.Handler):
+    def __init__(self) -> None:
+        super().__init__()
+        self.heard: list[logging.LogRecord] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.heard.append(record)
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
+    """With a lake of three runs."""
+    home = Home(tmp_path_factory.mktemp("home"))
+    home.database.touch()
+    lay(home.lake, {**dict.fromkeys(TABLES, ()), "silver.runs": RUNS})
+    return home
+
+
+@pytest.fixture(scope="module")
+def shop(spark: SparkSession, home: Home) -> Iterator[Workshop]:
+    shop = Workshop(spark, Keeper(home).lake, Silent(), is_pinned=True)
+    make_views(shop)
+    yield shop
+    for view in spark.catalog.listTables():
+        spark.catalog.dropTempView(view.name)
+
+
+@pytest.fixture
+def shell(shop: Workshop, home: Home, monkeypatch: pytest.MonkeyPatch) -> Shell:
+    """The session of all tests stands for the one that a command would start."""
+    monkeypatch.setattr(Keeper, "reading", lambda keeper: nullcontext(shop))
+    return Shell(home)
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("SELECT * FROM silver.runs", "SELECT * FROM silver_runs"),
+        ("SELECT silver.runs.agent FROM Silver . Runs", "SELECT silver_runs.agent FROM silver_runs"),
+        ("SELECT r.agent FROM gold.agent_hourly r", "SELECT r.agent FROM gold_agent_hourly r"),
+        ("SELECT 'silver.runs', \"silver.runs\", `silver.runs`", None),
+        ("SELECT 'it''s silver.runs' -- from silver.runs\n/* silver.runs\nsilver.runs */", None),
+        (r"SELECT 'a\'silver.runs'", None),
+        ("SELECT * FROM silver.nothing, my_silver.runs, silver.runs_too", None),
+    ],
+)
+def test_only_names_of_tables_are_replaced(sql: str, expected: str | None) -> None:
+    assert with_views(sql) == (expected or sql)
+
+
+def test_the_first_rows_are_given_and_it_is_told_that_there_are_more(shop: Workshop) -> None:
+    sql = "SELECT claim_id FROM silver.runs ORDER BY claim_id;"
+
+    assert ask(shop, sql, limit=2).rows == (("c0",), ("c1",))
+    assert ask(shop, sql, limit=2).is_cut
+    assert not ask(shop, sql, limit=3).is_cut
+
+
+def test_columns_may_share_a_name_and_no_rows_have_columns_too(shop: Workshop) -> None:
+    assert ask(shop, "SELECT 1 AS a, 2 AS a", limit=1).rows == ((1, 2),)
+    assert ask(shop, "SELECT agent FROM silver.messages", limit=1).columns == ("agent",)
+
+
+def test_instants_are_those_of_utc_wherever_the_machine_is(shop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", "America/New_York")
+        time.tzset()
+        ((found,),) = ask(shop, "SELECT timestamp_millis(0)", limit=1).rows
+    time.tzset()
+
+    assert found == datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "INSERT INTO silver.runs SELECT * FROM silver.runs",
+        "INSERT OVERWRITE DIRECTORY '{folder}' USING parquet SELECT 1",
+        "WITH x AS (SELECT 1) INSERT OVERWRITE DIRECTORY '{folder}' USING parquet SELECT * FROM x",
+        "FROM silver.runs INSERT INTO a SELECT * INSERT INTO b SELECT *",
+        "DROP VIEW silver_runs",
+        "DROP TABLE silver.runs",
+        "DELETE FROM silver.runs",
+        "CREATE TABLE x AS SELECT 1",
+        "EXECUTE IMMEDIATE 'DROP VIEW silver_runs'",
+        "BEGIN DROP VIEW silver_runs; END",
+        "SET spark.sql.session.timeZone = Asia/Tokyo",
+        "SELECT 1 WHERE 1 IN (SELECT TRANSFORM(a) USING 'touch {folder}' AS (b) FROM VALUES (1) AS t(a))",
+        "WITH x AS (SELECT TRANSFORM(a) USING 'touch {folder}' AS (b) FROM VALUES (1) AS t(a)) SELECT * FROM x",
+    ],
+)
+def test_what_would_write_or_run_a_program_is_refused(shop: Workshop, tmp_path: Path, sql: str) -> None:
+    folder = tmp_path / "written"
+
+    with pytest.raises(InvalidInput) as refused:
+        ask(shop, sql.format(folder=folder), limit=1)
+
+    assert str(refused.value) == READ_ONLY
+    assert not folder.exists()
+    assert ask(shop, "SELECT count(*) FROM silver.runs", limit=1).rows == ((3,),)
+
+
+@pytest.mark.parametrize("sql", ["SHOW TABLES", "DESCRIBE silver.runs", "VALUES (1)", "FROM silver.runs |> LIMIT 1"])
+def test_everything_that_only_reads_is_answered(shop: Workshop, sql: str) -> None:
+    assert ask(shop, sql, limit=1).rows
+
+
+@pytest.mark.parametrize(
+    ("sql", "told"),
+    [
+        ("SELEC 1", "Spark does not understand the query: [PARSE_SYNTAX_ERROR] Syntax error at or near 'SELEC'."),
+        ("SELECT nothing FROM silver.runs", "with name `nothing` cannot be resolved. Did you mean"),
+        ("SELECT * FROM silver.nothing", "cannot be found. Verify the spelling and correctness of the schema"),
+        ("SELECT * FROM nothing", "`tinyagi pipeline tables` lists what there is."),
+        ("SELECT 1; SELECT 2", "extra input 'SELECT'"),
+        ("", "unexpected empty statement"),
+        ("SELECT 1 / 0", "The query failed: [DIVIDE_BY_ZERO] Division by zero."),
+        ("SELECT sum(agent) FROM silver.runs", 'cannot be cast to "DOUBLE"'),
+    ],
+)
+def test_a_mistake_is_one_sentence_and_nothing_is_logged(shop: Workshop, sql: str, told: str) -> None:
+    listener = Listener()
+    loggers = [PySparkLogger.getLogger(f"{name}QueryContextLogger") for name in ("SQL", "DataFrame")]
+    for logger in loggers:
+        logger.addHandler(listener)
+
+    try:
+        with pytest.raises(InvalidInput) as refused:
+            ask(shop, sql, limit=1)
+    finally:
+        for logger in loggers:
+            logger.removeHandler(listener)
+
+    assert told in str(refused.value)
+    assert len(str(refused.value).splitlines()) == 1
+    assert "SQLSTATE" not in str(refused.value)
+    assert listener.heard == []
+    assert not any(logger.disabled for logger in loggers)
+
+
+def test_a_question_is_answered_with_a_table(shell: Shell) -> None:
+    result = shell("pipeline", "query", "SELECT agent, count(*) AS n FROM silver.runs GROUP BY agent ORDER BY agent")
+
+    assert result.exit_code == 0, result.stderr
+    lines = [line.split() for line in result.stdout.splitlines() if line.strip()]
+    assert lines[0] == ["agent", "n"]
+    assert lines[2:] == [["coder", "2"], ["tester", "1"]]
+
+
+def test_rows_can_be_had_as_csv_and_as_json(shell: Shell) -> None:
+    sql = "SELECT agent, ids, date, timestamp_millis(0) AS at FROM silver.runs ORDER BY claim_id"
+
+    as_csv = shell("pipeline", "query", sql, "--format", "csv", "--limit", "1")
+    as_json = shell("pipeline", "query", sql, "--json", "-n", "1")
+
+    header, row = csv.reader(io.StringIO(as_csv.stdout))
+    assert (header, row) == (
+        ["agent", "ids", "date", "at"],
+        ["coder", "[0]", "2026-03-14", "1970-01-01 00:00:00+00:00"],
+    )
+    assert json.loads(as_json.stdout) == [
+        {"agent": "coder", "ids": [0], "date": "2026-03-14", "at": "1970-01-01T00:00:00Z"}
+    ]
+    for result in (as_csv, as_json):
+        assert result.stderr.strip() == "There are more than 1 rows; --limit shows more."
+
+
+@pytest.mark.parametrize("from_stdin", [False, True])
+def test_statements_are_read_from_a_file(shell: Shell, tmp_path: Path, *, from_stdin: bool) -> None:
+    text = "-- How many?\nSELECT count(*) AS n\nFROM silver.runs;\n\n-- Who?\nSELECT ';' AS who;\n"
+    file = tmp_path / "questions.sql"
+    file.write_text(text)
+
+    result = shell(
+        *("pipeline", "query", "--format", "csv", "--file", "-" if from_stdin else str(file)),
+        stdin=text if from_stdin else None,
+    )
+
+    assert result.stdout.split() == ["n", "3", "who", ";"]
+
+
+def test_a_mistake_at_the_command_line_is_one_sentence(shell: Shell) -> None:
+    result = shell("pipeline", "query", "SELECT nothing FROM silver.runs")
+
+    assert result.exit_code == 1
+    assert result.stdout == ""
+    assert result.stderr.startswith("tinyagi: Spark does not understand the query: ")
+    assert len(result.stderr.strip().splitlines()) == 1
+
+
+def test_a_change_at_the_command_line_is_refused(shell: Shell) -> None:
+    result = shell("pipeline", "query", "DROP TABLE silver.runs")
+
+    assert (result.exit_code, result.stderr.strip()) == (1, f"tinyagi: {READ_ONLY}")

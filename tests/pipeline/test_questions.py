@@ -1,0 +1,159 @@
+"""The examples are true: each question has its answer on a lake that a real run made of generated traffic."""
+
+import asyncio
+import json
+import re
+import runpy
+import sqlite3
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.support.histories import CLERK, add_troubles, write_history
+from tinyagi.cli.pipeline_query import _statements
+from tinyagi.keeper import Keeper
+from tinyagi.pipeline.ingest import Log
+from tinyagi.pipeline.lake import Lake
+from tinyagi.pipeline.progress import Silent
+from tinyagi.pipeline.query import Answer, ask, make_views
+from tinyagi.pipeline.run import Pipeline
+from tinyagi.pipeline.workshop import Workshop
+from tinyagi.settings.home import Home
+
+pytestmark = pytest.mark.timeout(600)
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+TEXT = (EXAMPLES / "questions.sql").read_text()
+QUESTIONS = dict(re.findall(r"^-- (\d+)\. .+\?\n((?:(?!--).*\n)+)", TEXT, re.MULTILINE))
+ENDS = {"chain_step_done", "message_failed", "message_dead", "message_released"}
+
+
+@dataclass(frozen=True)
+class Office:
+    home: Home
+    shop: Workshop
+
+    def answer(self, number: int) -> Answer:
+        return ask(self.shop, QUESTIONS[str(number)], limit=1000)
+
+    def rows(self, number: int) -> list[dict[str, Any]]:
+        found = self.answer(number)
+        return [dict(zip(found.columns, row, strict=True)) for row in found.rows]
+
+    def events(self) -> list[tuple[str, str, int, Mapping[str, Any]]]:
+        """Type, agent, instant and payload of all of them, as the queue recorded them."""
+        connection = sqlite3.connect(self.home.database)
+        try:
+            rows = connection.execute("SELECT type, agent, created_at, payload FROM events ORDER BY id").fetchall()
+        finally:
+            connection.close()
+        return [(kind, agent, at, json.loads(payload)) for kind, agent, at, payload in rows]
+
+
+@pytest.fixture(scope="module")
+def office(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Office]:
+    home = Home(tmp_path_factory.mktemp("office"))
+    write_history(home.database, events=700, days=2)
+    asyncio.run(add_troubles(home.database))
+    lake = Lake(home.lake)
+    Pipeline(Workshop(spark, lake, Silent()), Log({"db": str(home.database)})).run()
+    shop = Workshop(spark, lake, Silent(), is_pinned=True)
+    make_views(shop)
+    yield Office(home, shop)
+    for view in spark.catalog.listTables():
+        spark.catalog.dropTempView(view.name)
+
+
+def test_every_statement_of_the_file_is_a_question_with_its_number() -> None:
+    assert list(QUESTIONS) == [str(number) for number in range(1, len(QUESTIONS) + 1)]
+    assert len(QUESTIONS) >= 10
+    assert [one.strip().rstrip(";") for one in QUESTIONS.values()] == [
+        one.rstrip(";") for one in _statements(EXAMPLES / "questions.sql")
+    ]
+
+
+@pytest.mark.parametrize("number", [int(number) for number in QUESTIONS])
+def test_every_question_has_an_answer(office: Office, number: int) -> None:
+    found = office.answer(number)
+
+    assert found.rows
+    assert len(set(found.columns)) == len(found.columns)
+
+
+def test_what_agents_cost_is_what_their_runs_told(office: Office) -> None:
+    runs: dict[str, tuple[str, int, float]] = {}
+    for kind, agent, at, payload in office.events():
+        if kind in ENDS and payload.get("claim_id"):
+            _, ended, cost = runs.get(payload["claim_id"], (agent, at, 0.0))
+            runs[payload["claim_id"]] = (agent, ended, (payload.get("usage") or {}).get("cost") or cost)
+    since = datetime.now(UTC).date() - timedelta(days=7)
+    lately = [
+        (agent, cost) for agent, at, cost in runs.values() if datetime.fromtimestamp(at / 1000, UTC).date() > since
+    ]
+    counted, spent = Counter(agent for agent, _ in lately), Counter[str]()
+    for agent, cost in lately:
+        spent[agent] += cost  # type: ignore[assignment]
+
+    rows = office.rows(1)
+
+    assert {row["agent"]: row["runs"] for row in rows} == counted
+    assert {row["agent"]: row["usd"] for row in rows} == pytest.approx(spent, abs=0.005)
+    assert [row["usd"] for row in rows] == sorted((row["usd"] for row in rows), reverse=True)
+
+
+def test_who_hands_work_to_whom_is_what_the_hand_offs_told(office: Office) -> None:
+    told = Counter(
+        (payload["from_agent"], payload["to_agent"])
+        for kind, _, _, payload in office.events()
+        if kind == "chain_handoff"
+    )
+
+    assert {(row["from_agent"], row["to_agent"]): row["handoffs"] for row in office.rows(6)} == told
+
+
+def test_troubles_are_told_where_they_are_asked_for(office: Office) -> None:
+    (died,) = [row for row in office.rows(3) if row["agent"] == CLERK]
+    assert (died["error"], died["messages"], died["still_dead"]) == ("report-7.pdf is damaged", 1, 1)
+    assert [(row["retries"], row["helped"]) for row in office.rows(8) if row["agent"] == CLERK] == [(2, 1)]
+    assert [(row["outcome"], row["runs"]) for row in office.rows(11) if row["agent"] == CLERK] == [
+        ("failed", 2),
+        ("dead", 1),
+    ]
+    assert [(row["reason"], row["type"], row["events"]) for row in office.rows(12)] == [
+        ("unknown type", "martian_landed", 1)
+    ]
+
+
+def test_the_notebook_runs_from_its_first_cell_to_its_last(
+    office: Office, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # The session of all tests stands for the one that it would start.
+    monkeypatch.setattr(Keeper, "reading", lambda keeper: nullcontext(office.shop))
+    monkeypatch.setenv("TINYAGI_HOME", str(office.home.path))
+
+    found = runpy.run_path(str(EXAMPLES / "ask_the_lake.py"))
+
+    shown = capsys.readouterr().out
+    completed = sum(kind == "chain_step_done" for kind, *_ in office.events())
+    assert f"{completed} runs gave an answer" in shown
+    assert found["busiest"].height == 5
+    assert found["waits"].count() > 0
+    for title in ("USD per day and agent", "The busiest agents", "waiting for a teammate"):
+        assert title in shown
+    # DuckDB is nobody's dependency here.
+    assert ("Who hands work to whom" in shown) == (find_spec("duckdb") is not None)
+
+
+def test_the_notebook_says_what_to_do_without_a_lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TINYAGI_HOME", str(tmp_path))
+
+    with pytest.raises(SystemExit, match="Run `tinyagi pipeline run`"):
+        runpy.run_path(str(EXAMPLES / "ask_the_lake.py"))

@@ -1,0 +1,289 @@
+"""Runs of the pipeline: each event once, whatever is repeated, deleted, or written by others at the same time."""
+
+import asyncio
+import shutil
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+import pytest
+from deltalake import DeltaTable, write_deltalake
+from pyspark.sql import SparkSession
+
+from tests.contract.conftest import CODER
+from tests.pipeline.support import (
+    append_history,
+    assert_same,
+    assert_swept,
+    contents,
+    disagreeing,
+    hurried,
+    log_of,
+    raw_events,
+    rows_of,
+    run,
+    write_history,
+)
+from tests.pipeline.worlds import Traffic, traffic
+from tinyagi.domain.messages import NewMessage, Outcome
+from tinyagi.pipeline.delta.snapshot import Snapshot, open_snapshot
+from tinyagi.pipeline.delta.sweep import CHECKPOINTS
+from tinyagi.pipeline.errors import LakeBroken, LakeChanged
+from tinyagi.pipeline.ingest import BRONZE, Ingest, Log
+from tinyagi.pipeline.lake import Lake
+from tinyagi.pipeline.progress import Silent
+from tinyagi.pipeline.run import Pipeline
+from tinyagi.pipeline.tables.catalog import TABLES
+from tinyagi.pipeline.workshop import ATTEMPTS, Workshop
+from tinyagi.store.sqlite.store import SqliteStore
+
+# Spark is slow to begin with, and the lakes of the first test that asks for them are made in its time.
+pytestmark = pytest.mark.timeout(900)
+
+MANY: Final = 30_000
+
+
+@pytest.fixture(scope="module")
+def office(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Traffic:
+    return traffic(spark, tmp_path_factory)
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return Lake(tmp_path / "lake")
+
+
+@pytest.fixture
+def database(tmp_path: Path, office: Traffic) -> Path:
+    """As the office had it early."""
+    return Path(shutil.copyfile(office.early_database, tmp_path / "tinyagi.db"))
+
+
+class Meddler(Silent):
+    """Does something to a table at one point of its way, once; counts how often each table was planned."""
+
+    def __init__(self, deeds: dict[tuple[str, str], Callable[[], object]]) -> None:
+        self.deeds = deeds
+        self.plans: Counter[str] = Counter()
+
+    def planned(self, table: str) -> None:
+        self.plans[table] += 1
+        self._do("planned", table)
+
+    def staged(self, table: str) -> None:
+        self._do("staged", table)
+
+    def moved(self, table: str) -> None:
+        self._do("moved", table)
+
+    def _do(self, point: str, table: str) -> None:
+        self.deeds.pop((point, table), lambda: None)()
+
+
+class Forgetful(Workshop):
+    """Says at first that bronze is empty, as a checkpoint would that is older than the lake."""
+
+    def open(self, name: str) -> Snapshot:
+        snapshot = Workshop.open(self, name)
+        if name != BRONZE or (mark := self.lake.folder / "forgot").exists():
+            return snapshot
+        mark.touch()
+        return replace(snapshot, through_id=0)
+
+
+def test_without_its_checkpoints_a_stream_goes_on_where_bronze_ends(
+    spark: SparkSession, lake: Lake, database: Path
+) -> None:
+    shop = Workshop(spark, lake, Silent())
+
+    def take() -> int:
+        return Ingest(shop, log_of(database), batch_events=120).take_all()
+
+    with hurried(spark):
+        first = take()
+        assert list((lake.folder / CHECKPOINTS).iterdir()) == []
+        shutil.rmtree(lake.folder / CHECKPOINTS)
+        append_history(database, 100)
+        second, third = take(), take()
+        repeated = Ingest(Forgetful(spark, lake, Silent()), log_of(database), batch_events=120).take_all()
+
+    events = [event.id for event in raw_events(database)]
+    assert (first, third, repeated) == (events[-1] - second, 0, 0)
+    assert second > 0
+    stored = shop.read(shop.open(BRONZE)).select("id").toArrow().column("id").to_pylist()
+    assert sorted(stored) == events
+    assert shop.open(BRONZE).through_id == events[-1]
+
+
+def test_a_batch_that_is_not_what_the_log_has_is_not_taken(spark: SparkSession, lake: Lake, database: Path) -> None:
+    @dataclass(frozen=True, slots=True)
+    class Longer(Log):
+        def tally(self, after: int, through: int) -> tuple[int, int]:
+            count, total = Log.tally(self, after, through)
+            return count + 1, total
+
+    shop = Workshop(spark, lake, Silent())
+    with hurried(spark), pytest.raises(LakeBroken, match=r"The log has \d+ events after 0 .* Nothing was written"):
+        Ingest(shop, Longer(log_of(database).options), batch_events=1_000).take_all()
+
+    assert shop.open(BRONZE).files == ()
+    assert_swept(lake)
+
+
+def test_others_who_rewrite_tables_between_plan_and_commit_double_nothing(
+    spark: SparkSession, lake: Lake, office: Traffic
+) -> None:
+    shutil.copytree(office.early_lake.folder, lake.folder)
+    meddler = Meddler(
+        {
+            ("planned", BRONZE): lambda: _compact(lake, BRONZE),
+            ("staged", "silver.messages"): lambda: _rewrite(lake, "silver.messages"),
+            ("moved", "silver.runs"): lambda: _rewrite(lake, "silver.runs"),
+            ("planned", "silver.responses"): lambda: _rewrite(lake, "silver.responses"),
+            ("moved", "silver.agent_messages"): lambda: _append_nothing(lake, "silver.agent_messages"),
+            ("staged", "gold.conversations"): lambda: _rewrite(lake, "gold.conversations"),
+        }
+    )
+    tables, cached = {table for _, table in meddler.deeds}, _cached(spark)
+
+    run(spark, lake, office.database, meddler, slice_events=150)
+
+    assert meddler.deeds == {}
+    silver = {name: meddler.plans[name] for name in tables if name.startswith("silver.")}
+    assert set(silver.values()) == {meddler.plans["silver.chat_messages"] + 1}, "each was planned once more"
+    assert meddler.plans[BRONZE] == meddler.plans["gold.conversations"] == 2
+    assert meddler.plans["silver.chat_messages"] >= 2, "in slices"
+    assert_same(contents(lake), contents(office.lake))
+    assert_swept(lake)
+    assert _cached(spark) == cached, "a process that follows the log for weeks would fill up"
+
+
+def test_who_is_always_in_the_way_is_named_in_the_end(spark: SparkSession, lake: Lake, database: Path) -> None:
+    class Busybody(Silent):
+        def moved(self, table: str) -> None:
+            _append_nothing(lake, table)
+
+    shop = Workshop(spark, lake, Busybody())
+    with hurried(spark), pytest.raises(LakeChanged, match=r"bronze\.events was changed by somebody else"):
+        Ingest(shop, log_of(database), batch_events=1_000).take_all()
+
+    assert open_snapshot(lake, BRONZE).version == ATTEMPTS
+    assert open_snapshot(lake, BRONZE).files == ()
+    assert_swept(lake)
+
+
+def test_a_backfill_makes_the_same_tables_again(spark: SparkSession, lake: Lake, office: Traffic) -> None:
+    shutil.copytree(office.lake.folder, lake.folder)
+    before = contents(lake)
+    shop = Workshop(spark, lake, Silent())
+
+    with hurried(spark):
+        summary = Pipeline(shop, log_of(office.database)).backfill()
+
+    assert_same(contents(lake), before)
+    assert summary.rows["silver.messages"] == len(before["silver.messages"])
+    assert summary.events == 0
+    assert [row["kind"] for row in sorted(rows_of(lake, "ops.runs"), key=_ended_at)] == ["run", "backfill"]
+    assert_swept(lake)
+
+
+def test_a_run_without_news_leaves_everything_as_it_is(spark: SparkSession, lake: Lake, office: Traffic) -> None:
+    shutil.copytree(office.lake.folder, lake.folder)
+    before = {name: DeltaTable(lake.path(name)).version() for name in TABLES}
+    manifest = lake.manifest_file.read_bytes()
+
+    summary = run(spark, lake, office.database)
+
+    assert (summary.events, summary.rows) == (0, {})
+    assert {name: DeltaTable(lake.path(name)).version() for name in TABLES} == before
+    assert lake.manifest_file.read_bytes() == manifest
+
+
+def test_a_queue_that_keeps_writing_loses_nothing_to_a_run(spark: SparkSession, lake: Lake, tmp_path: Path) -> None:
+    database = tmp_path / "tinyagi.db"
+    write_history(database, MANY, days=3)
+    preloaded = raw_events(database)[-1].id
+
+    with _queue_at_work(database) as busy:
+        first = run(spark, lake, database, busy, batch_events=8_000)
+    head = raw_events(database)[-1].id
+    second = run(spark, lake, database)
+
+    assert preloaded < first.through_id < head == second.through_id
+    assert first.events + second.events == len(raw_events(database))
+    stored = [row["id"] for row in rows_of(lake, BRONZE)]
+    assert stored == [event.id for event in raw_events(database)]
+    assert disagreeing(spark, lake, database) == []
+    assert_swept(lake)
+
+
+class Busy(Silent):
+    """Lets the queue carry a few more messages at every step of the run, while the run goes on."""
+
+    def __init__(self) -> None:
+        self.nudges = threading.Semaphore(1)
+
+    def planned(self, table: str) -> None:
+        self.nudges.release()
+
+    def staged(self, table: str) -> None:
+        self.nudges.release()
+
+    def committed(self, table: str, rows: int) -> None:
+        self.nudges.release()
+
+
+@contextmanager
+def _queue_at_work(database: Path) -> Iterator[Busy]:
+    """In a thread of its own, for as long as the block takes; it has begun when the block does."""
+    busy, began, enough = Busy(), threading.Event(), threading.Event()
+
+    async def work() -> None:
+        async with await SqliteStore.open(database) as store:
+            while not enough.is_set():
+                await asyncio.to_thread(busy.nudges.acquire)
+                await store.queue.enqueue_many([NewMessage(f"while it runs {number}", CODER) for number in range(5)])
+                while claim := await store.queue.claim(CODER):
+                    await store.queue.complete(claim, Outcome("done"))
+                began.set()
+
+    thread = threading.Thread(target=lambda: asyncio.run(work()))
+    thread.start()
+    try:
+        assert began.wait(60)
+        yield busy
+    finally:
+        enough.set()
+        busy.nudges.release()
+        thread.join()
+
+
+def _compact(lake: Lake, name: str) -> None:
+    removed = DeltaTable(lake.path(name)).optimize.compact()["numFilesRemoved"]
+    assert removed > 1, "there was nothing to compact"
+
+
+def _rewrite(lake: Lake, name: str) -> None:
+    """The same rows in other files."""
+    handle = DeltaTable(lake.path(name))
+    before = set(handle.file_uris())
+    write_deltalake(handle, handle.to_pyarrow_table(), mode="overwrite")
+    assert not before & set(handle.file_uris())
+
+
+def _append_nothing(lake: Lake, name: str) -> None:
+    handle = DeltaTable(lake.path(name))
+    handle.alter.set_table_properties({"delta.appendOnly": "false"})
+
+
+def _cached(spark: SparkSession) -> int:
+    """Frames that Spark keeps in memory."""
+    return int(spark.sparkContext._jsc.getPersistentRDDs().size())
+
+
+def _ended_at(row: dict[str, int]) -> int:
+    return row["ended_at"]

@@ -1,0 +1,72 @@
+"""A lake of an older version: columns that it lacks are added, and old rows are read with nothing in them."""
+
+import datetime as dt
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import CommitProperties, Transaction, write_deltalake
+from pyspark.sql import SparkSession
+
+from tests.pipeline.tables import DAY
+from tinyagi.pipeline.delta.snapshot import APP, open_snapshot
+from tinyagi.pipeline.frames import read_files, spark_schema
+from tinyagi.pipeline.lake import Lake
+from tinyagi.pipeline.manifest import Manifest, Pin, write_manifest
+from tinyagi.pipeline.progress import Silent
+from tinyagi.pipeline.schema import arrow_schema
+from tinyagi.pipeline.tables.catalog import TABLES, find_table
+from tinyagi.pipeline.workshop import Plan, Workshop
+
+NAME = "silver.handoffs"
+LACKING = ("wait_ms", "latency_ms", "last_event_id")
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    """With one row, of a time before the last columns."""
+    lake = Lake(tmp_path / "lake")
+    schema = arrow_schema(find_table(NAME))
+    older = pa.schema([field for field in schema if field.name not in LACKING])
+    row = {"id": 1, "from_agent": "coder", "to_agent": "tester", "date": DAY - dt.timedelta(days=1)}
+    rows = pa.Table.from_pylist([{name: row.get(name) for name in older.names}], older)
+    seen = CommitProperties(app_transactions=[Transaction(APP, 5)])
+    lake.path(NAME).parent.mkdir(parents=True)
+    write_deltalake(lake.path(NAME), rows, partition_by=["date"], commit_properties=seen)
+    write_manifest(lake.manifest_file, Manifest(1, 5, 0, {NAME: Pin(0, 5)}))
+    return lake
+
+
+def test_readers_of_an_older_lake_find_nothing_in_a_column_that_is_not_there_yet(lake: Lake) -> None:
+    (row,) = lake.rows(NAME).to_pylist()
+
+    assert (row["to_agent"], row["latency_ms"]) == ("tester", None)
+
+
+def test_a_column_is_added_before_anything_is_written(lake: Lake, spark: SparkSession) -> None:
+    shop = Workshop(spark, lake, Silent())
+    row = {"id": 2, "to_agent": "writer", "latency_ms": 12, "wait_ms": 3, "last_event_id": 9, "date": DAY}
+    schema = spark_schema(find_table(NAME))
+    rows = spark.createDataFrame([{name: row.get(name) for name in schema.names}], schema)
+
+    done = shop.write(NAME, lambda _: Plan(rows, 9))
+
+    snapshot = open_snapshot(lake, NAME)
+    assert done is not None
+    assert snapshot.through_id == 9
+    assert {field.name for field in snapshot.handle.schema().fields} == {
+        column.name for column in find_table(NAME).all_columns
+    }
+    by_anyone = {one["id"]: one["latency_ms"] for one in snapshot.handle.to_pyarrow_table().to_pylist()}
+    by_us = {one["id"]: one["latency_ms"] for one in read_files(spark, snapshot).collect()}
+    assert by_anyone == by_us == {1: None, 2: 12}
+    # The old file says nothing of the new column, so no search may skip it.
+    assert len(snapshot.reaching("last_event_id", 9)) == 2
+
+
+def test_a_lake_that_is_complete_is_not_touched(tmp_path: Path) -> None:
+    lake = Lake(tmp_path / "lake")
+
+    versions = [open_snapshot(lake, name).version for _ in range(2) for name in TABLES]
+
+    assert set(versions) == {0}

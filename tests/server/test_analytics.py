@@ -1,0 +1,153 @@
+"""Figures over HTTP: the lake's gold tables."""
+
+import time
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from tests.server.conftest import Premises
+from tests.support.lakes import lay
+from tinyagi import wiring
+from tinyagi.client.client import Client
+
+FIRST = date(2026, 3, 1)
+
+
+def instant(day: int, hour: int = 0) -> int:
+    return int(datetime(2026, 3, 1 + day, hour, tzinfo=UTC).timestamp() * 1000)
+
+
+def hourly(day: int, hour: int, agent: str) -> dict[str, Any]:
+    return {
+        "agent": agent,
+        "hour": instant(day, hour),
+        "runs": 3,
+        "run_p50": 1.5,
+        "run_hist": [0, 3],
+        "date": FIRST + timedelta(days=day),
+    }
+
+
+@pytest.fixture
+def lake(premises: Premises) -> Premises:
+    rows = [hourly(day, hour, agent) for day in range(3) for hour in (8, 9) for agent in ("coder", "writer")]
+    lay(premises.home.lake, {"gold.agent_hourly": rows, "gold.channel_daily": []}, through_id=42)
+    return premises
+
+
+async def hours(premises: Premises, **query: str | int) -> list[int]:
+    answer = await premises.http.get("/api/analytics/agent_hourly", params={"agent": "coder", **query})
+    assert answer.status_code == 200, answer.text
+    return [row["hour"] for row in answer.json()["rows"]]
+
+
+async def test_a_table_comes_with_its_columns_and_its_freshness(lake: Premises) -> None:
+    told = (await lake.http.get("/api/analytics/agent_hourly", params={"limit": 1})).json()
+
+    assert (told["table"], told["throughId"], told["writtenAt"]) == ("agent_hourly", 42, 0)
+    (row,) = told["rows"]
+    assert list(row) == [column["name"] for column in told["columns"]]
+    assert (row["agent"], row["hour"], row["run_p50"], row["run_hist"]) == ("coder", instant(2, 9), 1.5, [0, 3])
+    assert (row["date"], row["cost"]) == ("2026-03-03", None)
+    assert told["columns"][1] == {
+        "name": "hour",
+        "type": "long",
+        "unit": "ms since 1970 UTC",
+        "meaning": "The beginning of the hour in which the runs ended.",
+    }
+    assert (await lake.http.get("/api/analytics/gold.agent_hourly", params={"limit": 1})).json() == told
+
+
+async def test_days_are_chosen_by_date_or_by_instant(lake: Premises) -> None:
+    every = [instant(day, hour) for day in (2, 1, 0) for hour in (9, 8)]
+
+    assert await hours(lake) == every
+    assert await hours(lake, since="2026-03-02") == every[:4]
+    assert await hours(lake, until=instant(1, 23)) == every[2:]
+    assert await hours(lake, since=instant(1, 12), until="2026-03-02", limit=1) == every[2:3]
+    assert await hours(lake, since="2030-01-01") == []
+
+
+async def test_tables_are_listed_with_rows_and_freshness(lake: Premises) -> None:
+    assert (await lake.http.get("/api/analytics")).json() == [
+        {
+            "table": "agent_hourly",
+            "meaning": "One agent in one hour: what it did, how fast, and for how much.",
+            "rows": 12,
+            "throughId": 42,
+            "writtenAt": 0,
+        },
+        {
+            "table": "channel_daily",
+            "meaning": "One channel on one day: what people sent and what they got.",
+            "rows": 0,
+            "throughId": 42,
+            "writtenAt": 0,
+        },
+    ]
+
+
+async def test_a_home_without_a_lake_says_what_to_run(premises: Premises) -> None:
+    assert (await premises.http.get("/api/analytics")).json() == []
+    answer = await premises.http.get("/api/analytics/agent_hourly")
+
+    assert answer.status_code == 404
+    assert "tinyagi pipeline run" in answer.json()["error"]
+
+
+async def test_an_installation_without_the_pipeline_says_what_to_install(
+    closed_premises: Premises, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wiring, "find_spec", lambda _: None)
+    async with closed_premises.serve() as premises:
+        lay(premises.home.lake, {"gold.alerts": []})
+        answer = await premises.http.get("/api/analytics/alerts")
+
+        assert answer.status_code == 404
+        assert "tinyagi[pipeline]" in answer.json()["error"]
+        assert (await premises.http.get("/api/agent-messages")).json() == []
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "words"),
+    [
+        ("memory_chunks", 404, "There are agent_hourly,"),
+        ("silver.runs", 404, "There are agent_hourly,"),
+        ("gold.alerts", 404, "tinyagi pipeline run"),
+        ("channel_daily?agent=coder", 400, "does not tell agents apart"),
+        ("agent_hourly?limit=10001", 400, "limit"),
+        ("agent_hourly?since=yesterday", 400, "since"),
+        ("agent_hourly?until=253402300800000", 400, "until"),
+        ("agent_hourly?agent=A", 400, "agent"),
+        ("Agents", 400, "table"),
+    ],
+)
+async def test_what_cannot_be_read_is_refused_with_a_reason(lake: Premises, path: str, status: int, words: str) -> None:
+    answer = await lake.http.get(f"/api/analytics/{path}")
+
+    assert answer.status_code == status
+    assert words in answer.json()["error"]
+
+
+async def test_the_client_reads_them_too(lake: Premises) -> None:
+    async with Client(str(lake.http.base_url)) as client:
+        (first, _) = await client.analytics.tables()
+        read = await client.analytics.rows(first.table, since="2026-03-03", agent="writer", limit=5)
+
+    assert (read.through_id, [row["hour"] for row in read.rows]) == (42, [instant(2, 9), instant(2, 8)])
+    assert read.columns[0].name == "agent"
+
+
+async def test_figures_come_in_milliseconds(premises: Premises) -> None:
+    rows = [hourly(day, hour, f"agent{n}") for day in range(28) for hour in range(24) for n in range(4)]
+    lay(premises.home.lake, {"gold.agent_hourly": rows})
+    times: list[float] = []
+    for _ in range(20):
+        began = time.perf_counter()
+        answer = await premises.http.get("/api/analytics/agent_hourly", params={"since": "2026-03-25"})
+        times.append(time.perf_counter() - began)
+        assert len(answer.json()["rows"]) == 4 * 24 * 4
+
+    # The fastest one, so that a busy machine does not matter: with every file opened again it takes longer.
+    assert min(times) < 0.05

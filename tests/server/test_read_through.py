@@ -1,0 +1,92 @@
+"""Pages and traces over HTTP that begin in the store and go on in the lake."""
+
+import contextlib
+import sqlite3
+from datetime import timedelta
+from typing import Any
+
+from tests.server.conftest import Premises
+from tests.support.lakes import lay
+from tests.support.log import read_all
+from tests.support.puppet import in_turn
+from tests.support.silver import silver_rows
+from tinyagi.engine.chats import CONSUMER
+from tinyagi.store.base import Retention
+
+AT_ONCE = timedelta(seconds=-1)
+
+
+async def archive(premises: Premises) -> None:
+    """Lay the lake as a pipeline that has seen every event does."""
+    events = await read_all(premises.store.events)
+    lay(premises.home.lake, silver_rows(events), through_id=events[-1].id)
+    await premises.store.events.acknowledge("lake", events[-1].id)
+
+
+async def prune(premises: Premises) -> None:
+    """Remove all that the store may remove, and the older half of all lines."""
+    # The writer of chat files takes its time; here nothing waits for it.
+    await premises.store.events.detach(CONSUMER)
+    report = await premises.store.queue.prune(Retention(completed=AT_ONCE, acked=AT_ONCE, events=AT_ONCE))
+    assert report.messages
+    assert report.events
+    with contextlib.closing(sqlite3.connect(premises.home.database)) as database, database:
+        for statement in (
+            "DELETE FROM agent_messages WHERE id <= (SELECT avg(id) FROM agent_messages)",
+            "DELETE FROM chat_messages WHERE id <= (SELECT avg(id) FROM chat_messages)",
+        ):
+            assert database.execute(statement).rowcount
+
+
+async def read(premises: Premises, path: str, **query: int) -> Any:
+    answer = await premises.http.get(path, params=query)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+async def test_nobody_notices_what_was_pruned(premises: Premises) -> None:
+    premises.puppet.plays["coder"] = in_turn("[@tester: look] [#dev: it is built]", "again", "and again")
+    for text in ("build it", "more", "and more"):
+        await premises.send(f"@dev {text}", channel="web", sender="Ada")
+        await premises.drained()
+    conversations = await read(premises, "/api/conversations")
+    addresses = (
+        *(f"/api/traces/{one['id']}" for one in conversations),
+        *("/api/conversations", "/api/agents/coder/messages", "/api/agent-messages", "/api/chatroom/dev"),
+    )
+    before = {address: await read(premises, address) for address in addresses}
+    assert any(span["children"] for address in before if "traces" in address for span in before[address]["spans"])
+
+    await archive(premises)
+    await prune(premises)
+
+    assert await premises.store.traces.recent() == ()
+    assert {address: await read(premises, address) for address in addresses} == before
+    ids = [line["id"] for line in before["/api/agent-messages"]]
+    pages = [await read(premises, "/api/agent-messages", before_id=above, limit=2) for above in ids[1:]]
+    assert [[line["id"] for line in page] for page in pages] == [ids[n : n + 2] for n in range(2, len(ids) + 1)]
+
+
+async def test_what_is_neither_here_nor_there_is_unknown(premises: Premises) -> None:
+    await premises.send("@coder hello")
+    await premises.drained()
+    await archive(premises)
+
+    answer = await premises.http.get("/api/traces/nothing")
+
+    assert answer.status_code == 404
+    assert answer.json()["error"].startswith("There is no conversation 'nothing'.")
+
+
+async def test_a_damaged_lake_leaves_the_store(premises: Premises) -> None:
+    sent = await premises.send("@coder hello")
+    await premises.drained()
+    await archive(premises)
+    for file in premises.home.lake.rglob("*.parquet"):
+        file.write_bytes(b"no parquet")
+
+    assert (await read(premises, f"/api/traces/{sent.message_id}"))["messages"] == 1
+    assert len(await read(premises, "/api/agent-messages", limit=2)) == 2
+    refused = await premises.http.get("/api/agent-messages")
+    assert refused.status_code == 503
+    assert "tinyagi pipeline verify" in refused.json()["error"]

@@ -1,0 +1,30 @@
+"""Lays tables of a lake by hand, for tests of those who read one."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from deltalake import DeltaTable, write_deltalake
+
+from tinyagi.pipeline.lake import Lake
+from tinyagi.pipeline.manifest import Manifest, Pin, write_manifest
+from tinyagi.pipeline.schema import arrow_schema
+from tinyagi.pipeline.tables.catalog import find_table
+from tinyagi.pipeline.tables.model import DATE
+
+
+def lay(folder: Path, tables: Mapping[str, Sequence[Mapping[str, Any]]], *, through_id: int = 1_000_000) -> Lake:
+    """A lake with these rows; what a row does not name is null. Laid again, a table holds the new rows only."""
+    lake = Lake(folder)
+    pins: dict[str, Pin] = {}
+    before = lake.manifest()
+    for name, rows in tables.items():
+        schema = arrow_schema(find_table(name))
+        full = [{column: row.get(column) for column in schema.names} for row in rows]
+        lake.path(name).parent.mkdir(parents=True, exist_ok=True)
+        write_deltalake(lake.path(name), pa.Table.from_pylist(full, schema), mode="overwrite", partition_by=[DATE])
+        pins[name] = Pin(DeltaTable(lake.path(name)).version(), through_id)
+    known = dict(before.tables) if before else {}
+    write_manifest(lake.manifest_file, Manifest(1, through_id, 0, {**known, **pins}))
+    return lake
