@@ -46,7 +46,7 @@ class Pipeline:
         shop: Workshop,
         log: Log,
         *,
-        batch_events: int = 200_000,
+        batch_events: int = 500_000,
         slice_events: int = SLICE_EVENTS,
         redactions: Redactions = lambda _: (),
     ) -> None:

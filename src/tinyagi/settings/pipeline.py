@@ -39,7 +39,7 @@ class PipelineSettings(Section):
     min_events: Annotated[int, Field(ge=1, le=1_000_000_000)] = 500
     max_age_minutes: Annotated[float, Field(gt=0, le=7 * 24 * 60, allow_inf_nan=False)] = 15
     check_seconds: Period = 30
-    batch_events: Annotated[int, Field(ge=1, le=100_000_000)] = 200_000
+    batch_events: Annotated[int, Field(ge=1, le=100_000_000)] = 500_000
     warn_hours: Annotated[float, Field(gt=0, le=24 * 366, allow_inf_nan=False)] = 24
     nice: Annotated[int, Field(ge=0, le=19)] = 10
     alerts: AlertSettings = AlertSettings()
