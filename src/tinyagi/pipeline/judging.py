@@ -37,7 +37,7 @@ class Judged:
             hourly = Dated(RUNS.name, ended_runs, "ended_at").changed_dates(shop, after)
             came = dates_in(_by_arrival(changed_rows(shop, MESSAGES.name, after)))
             dates = touched_dates(hourly, came, before=_instant_of(shop, after), until=until)
-            return Plan(_judge(shop, dates, until), through_id, snapshot.of_dates(dates))
+            return Plan(_judge(shop, dates, until), through_id, snapshot.of_dates(dates), dates)
 
         return shop.write(self.table.name, plan)
 

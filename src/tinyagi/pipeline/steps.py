@@ -141,7 +141,7 @@ class Replaced:
             if not dates:
                 return Plan(None, through_id)
             rows = self.rows(*(source.of_dates(shop, dates) for source in self.sources))
-            return Plan(rows, through_id, snapshot.of_dates(dates))
+            return Plan(rows, through_id, snapshot.of_dates(dates), dates)
 
         return shop.write(self.table.name, plan)
 

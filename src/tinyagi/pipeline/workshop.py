@@ -1,5 +1,6 @@
 """Where tables are written: the session, the lake, and the way from a frame to a commit."""
 
+import datetime as dt
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -34,6 +35,8 @@ class Plan:
     """None when nothing but the last event changes."""
     through_id: int
     replaced: Sequence[DataFile] = ()
+    dates: frozenset[dt.date] | None = None
+    """The only days that rows may lie on; None is any."""
     arranged: bool = True
     inspect: Callable[[Staged], Inspected | None] | None = None
     """Looks at the staged files before they are taken; None from it leaves the table as it is."""
@@ -81,7 +84,7 @@ class Workshop:
             found = Inspected(plan.through_id, {}) if plan.inspect is None else plan.inspect(files)
             if found is None:
                 return None
-            change = Change(found.through_id, files, plan.replaced, facts=found.facts)
+            change = Change(found.through_id, files, plan.replaced, plan.dates, found.facts)
             return commit(snapshot, change, moved=lambda: self.progress.moved(name))
 
 
