@@ -18,6 +18,7 @@ REASONS: Final = {
     "moved to nobody": "without to_agent",
     "message without an id": "message has no id",
     "message that is no row": "message has no id",
+    "message whose id is half a number": "message has no id",
     "row of a foreign table": "row of an unknown table",
     "negative duration": "ended before it began",
     "negative wait": "negative wait",
@@ -58,6 +59,10 @@ def bad_events(events: Sequence[RecordedEvent]) -> dict[str, Raw]:
         "moved to nobody": ("message_moved", {"id": number}),
         "message without an id": ("message_received", {"message": {"message": "odd"}, "history_id": 9_901}),
         "message that is no row": ("message_received", {"message": "odd", "history_id": 9_902}),
+        "message whose id is half a number": (
+            "message_received",
+            {"message": {"id": number + 0.5, "message": "odd"}, "history_id": 9_904},
+        ),
         "row of a foreign table": ("row_imported", {"table": "secrets", "row": {"id": 1}}),
         "negative duration": ("chain_step_done", run | {"duration_ms": -5}),
         "negative wait": ("chain_step_start", run | {"wait_ms": -5}),

@@ -30,7 +30,7 @@ from tinyagi.pipeline.verify import quarantined
 from tinyagi.pipeline.workshop import Plan, Workshop, now_ms
 
 SLICE_EVENTS: Final = 500_000
-"""Events that silver takes in at once: what Spark has to keep while all its tables read them."""
+"""About so many events silver takes in at once: what Spark has to keep while all its tables read them."""
 AT_ONCE: Final = 2
 """Tables that are written at the same time: small ones leave the machine idle between Spark's jobs."""
 REBUILT: Final = tuple(name for name in TABLES if name not in {BRONZE, ops.RUNS.name, ops.ERASURES.name})
@@ -113,10 +113,12 @@ class Pipeline:
         """Stretches of ids from the last event of the table that is furthest behind."""
         names = [step.table.name for step in FROM_EVENTS] + [HANDOFFS.table.name, QUARANTINE.name]
         after = min(self._shop.open(name).through_id for name in names)
+        # Of equal length: a short one at the end costs as much as any.
+        count = max(1, round((through - after) / self._slice_events))
         while after < through:
-            upto = min(through, after + self._slice_events)
+            upto = after + -(-(through - after) // count)
             yield after, upto
-            after = upto
+            after, count = upto, count - 1
 
     def _silver(self, bronze: Snapshot, after: int, upto: int, summary: Summary) -> None:
         shop = self._shop

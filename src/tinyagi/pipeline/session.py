@@ -80,6 +80,8 @@ def _settings(master: str, folder: Path, memory: str, logging: Path) -> dict[str
         f"-Djava.io.tmpdir={temporary}",
         # Else there is a file about this JVM in the system's folder for temporary files.
         "-XX:-UsePerfData",
+        # Nobody waits for a single answer here, so pauses do not matter: on two cores a quarter of the time is saved.
+        "-XX:+UseParallelGC",
     )
     settings = {
         "spark.ui.enabled": "false",
@@ -90,8 +92,8 @@ def _settings(master: str, folder: Path, memory: str, logging: Path) -> dict[str
         "spark.sql.adaptive.enabled": "true",
         "spark.sql.catalogImplementation": "in-memory",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
-        # A day's rows go to as many files at once as there are dates, without sorting them first.
-        "spark.sql.maxConcurrentOutputFileWriters": "200",
+        # Percentiles and lists are gathered in memory; beyond so many groups all rows would be sorted instead.
+        "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "50000",
         "spark.sql.parquet.compression.codec": "zstd",
         # A source that takes filters is refused without it.
         "spark.sql.python.filterPushdown.enabled": "true",

@@ -107,6 +107,9 @@ class Dated:
     """The column that this day is worked out of; None when it is the day of the table's own partition."""
 
     def changed_dates(self, shop: Workshop, after: int) -> frozenset[dt.date]:
+        if self.instant is None:
+            changed = shop.open(self.table).reaching(LAST_EVENT, after + 1)
+            return frozenset(file.date for file in changed if file.date is not None)
         return dates_in(self.dated(changed_rows(shop, self.table, after)))
 
     def of_dates(self, shop: Workshop, dates: frozenset[dt.date]) -> DataFrame:
@@ -136,6 +139,8 @@ class Replaced:
         def plan(snapshot: Snapshot) -> Plan | None:
             if snapshot.through_id >= through_id:
                 return None
+            if not snapshot.through_id and not snapshot.files:
+                return Plan(self.everything(shop), through_id)
             after = snapshot.through_id
             dates = frozenset[dt.date]().union(*(source.changed_dates(shop, after) for source in self.sources))
             if not dates:

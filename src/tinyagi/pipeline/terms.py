@@ -1,8 +1,7 @@
-"""What a search looks for: the words of a text, the same in Spark's columns and in a question."""
+"""What a search looks for: the words of a text, the same in gold.memory_chunks and in a question."""
 
 import re
 import unicodedata
-from itertools import groupby
 from typing import Final
 
 IDEOGRAPHS: Final = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
@@ -24,23 +23,25 @@ _IDEOGRAPH: Final = re.compile(f"[{IDEOGRAPHS}]")
 
 
 def terms_of(text: str) -> list[str]:
-    """The terms of a text in their order, as gold.memory_chunks has them: numbers too, stop words not."""
-    found: list[str] = []
-    for kind, characters in groupby(text.lower(), _kind):
-        if kind == "ideograph":
-            found += characters
-        elif kind == "word":
-            found.append("".join(characters))
-    return [term for term in found if _is_term(term)]
+    """The terms of a text in their order: numbers too, stop words not."""
+    return [
+        word
+        for word in text.lower().translate(_SPACED).split()
+        if (SHORTEST <= len(word) <= LONGEST and word not in STOP_WORDS) or (len(word) == 1 and _IDEOGRAPH.match(word))
+    ]
 
 
-def _is_term(word: str) -> bool:
-    if len(word) == 1:
-        return _kind(word) == "ideograph"
-    return SHORTEST <= len(word) <= LONGEST and word not in STOP_WORDS
+class _Spaced(dict[int, str]):
+    """For `str.translate`: what belongs to a word stays, ideographs stand apart, all else is a blank."""
+
+    def __missing__(self, code: int) -> str:
+        character = chr(code)
+        if _IDEOGRAPH.match(character):
+            spaced = f" {character} "
+        else:
+            spaced = character if unicodedata.category(character)[0] in "LMN" else " "
+        self[code] = spaced
+        return spaced
 
 
-def _kind(character: str) -> str:
-    if _IDEOGRAPH.match(character):
-        return "ideograph"
-    return "word" if unicodedata.category(character)[0] in "LMN" else ""
+_SPACED: Final = _Spaced()
