@@ -140,5 +140,7 @@ async def ear() -> AsyncIterator[Ear]:
 
 @pytest.fixture
 def log(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixture]:
-    with caplog.at_level(logging.INFO, logger="tinyagi.plugins"):
+    """What is said about plugins; other parts of the process may have something to say meanwhile."""
+    of_plugins = logging.Filter("tinyagi.plugins")
+    with caplog.at_level(logging.INFO, logger=of_plugins.name), caplog.filtering(of_plugins):
         yield caplog
