@@ -45,7 +45,7 @@ unit: .venv/.dev  ## Unit tests only
 check: lint types imports unit  ## Lint, types, layers, unit tests: under a minute
 
 test: lint types imports  ## Every check and every test
-	@$(BIN)/pytest
+	@$(BIN)/pytest --durations=25
 
 bench: .venv/.bench  ## The queue beside other queues, the engine, the API and the pipeline beside their floors; JSON on the last line of each
 	@$(BIN)/python bench/queue_bench.py --quick

@@ -44,7 +44,7 @@ from tinyagi.store.sqlite.store import SqliteStore
 # Spark is slow to begin with, and the lakes of the first test that asks for them are made in its time.
 pytestmark = pytest.mark.timeout(900)
 
-MANY: Final = 30_000
+MANY: Final = 100_000
 
 
 @pytest.fixture(scope="module")
@@ -209,7 +209,7 @@ def test_a_queue_that_keeps_writing_loses_nothing_to_a_run(spark: SparkSession, 
     preloaded = raw_events(database)[-1].id
 
     with _queue_at_work(database) as busy:
-        first = run(spark, lake, database, busy, batch_events=8_000)
+        first = run(spark, lake, database, busy, batch_events=25_000)
     head = raw_events(database)[-1].id
     second = run(spark, lake, database)
 

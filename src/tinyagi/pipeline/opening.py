@@ -64,7 +64,8 @@ def _session(lake: Lake, setup: SparkSetup) -> Iterator[SparkSession]:
     java = find_java(setup.environment, folder / "java")
     scratch = folder / str(os.getpid())
     try:
-        extra = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"} if setup.is_brief else {}
+        brief = {f"spark.{side}.extraJavaOptions": "-XX:TieredStopAtLevel=1" for side in ("driver", "executor")}
+        extra = brief if setup.is_brief else {}
         with open_session(java=java, scratch=scratch, master=setup.master, memory=setup.memory, extra=extra) as spark:
             yield spark
     finally:

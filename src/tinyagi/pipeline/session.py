@@ -24,6 +24,8 @@ from tinyagi.settings.environment import snapshot
 APP: Final = "tinyagi"
 LEAST_PARTITIONS: Final = 2
 
+# Nobody waits for a single answer here, so pauses do not matter: on two cores a quarter of the time is saved.
+_COLLECTOR: Final = "-XX:+UseParallelGC"
 _PATIENCE: Final = 30.0
 _LOOPBACK: Final = "127.0.0.1"
 # Each of these would lead to another Spark, another kind of session or other folders than the ones asked for.
@@ -80,14 +82,14 @@ def _settings(master: str, folder: Path, memory: str, logging: Path) -> dict[str
         f"-Djava.io.tmpdir={temporary}",
         # Else there is a file about this JVM in the system's folder for temporary files.
         "-XX:-UsePerfData",
-        # Nobody waits for a single answer here, so pauses do not matter: on two cores a quarter of the time is saved.
-        "-XX:+UseParallelGC",
+        _COLLECTOR,
     )
     settings = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.memory": memory,
         "spark.driver.defaultJavaOptions": " ".join(map(_quoted, options)),
+        "spark.executor.defaultJavaOptions": _COLLECTOR,
         "spark.local.dir": str(local),
         "spark.sql.adaptive.enabled": "true",
         "spark.sql.catalogImplementation": "in-memory",
