@@ -1,8 +1,10 @@
 """One Spark session for every test of the pipeline: starting one takes longer than most of them."""
 
+import logging
 from collections.abc import Iterator
 
 import pytest
+from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from tinyagi.pipeline.java import find_java
@@ -23,4 +25,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     ):
         # Frames that differ are shown in colour if `tput` says so, which is asked through a pipe that is never closed.
         patch.setattr("pyspark.testing.utils._terminal_color_support", lambda: False)
+        # pytest hangs its handlers on every logger that does not hand on, and PySpark's would give them its own
+        # formatter, which is then that of all tests to come.
+        patch.setattr(PySparkLogger, "addHandler", logging.Logger.addHandler)
         yield session

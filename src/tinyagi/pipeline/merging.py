@@ -6,7 +6,7 @@ the work for tables as wide as ours.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, assert_never
+from typing import assert_never
 
 import numpy as np
 import numpy.typing as npt
@@ -67,7 +67,7 @@ def _merged(merge: Merge, column: pa.Array, starts: Places) -> pa.Array:
             assert_never(merge)
 
 
-def _chosen(column: pa.Array, starts: Places, choose: Any, nowhere: int) -> pa.Array:
+def _chosen(column: pa.Array, starts: Places, choose: np.ufunc, nowhere: int) -> pa.Array:
     """Of each group the value at its lowest or highest place that has one; null where all its places are."""
     is_said = column.is_valid().to_numpy(zero_copy_only=False)
     places = choose.reduceat(np.where(is_said, np.arange(len(column)), nowhere), starts)
