@@ -1,7 +1,7 @@
 """Rows of one key merged into one, a column at a time, in the tasks that have them.
 
-Spark's own aggregation cannot keep texts in place and falls back to sorting and merging row by row: a third more work for
-tables as wide as ours, and rules that only a JVM can try.
+Spark's own aggregation cannot keep texts in place and falls back to sorting and merging row by row: a third more work
+for tables as wide as ours, and rules that only a JVM can try.
 """
 
 from collections.abc import Iterator
