@@ -5,7 +5,7 @@ from itertools import pairwise
 from typing import Any, Final
 
 import pyarrow as pa
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tinyagi.pipeline.merging import Merging
@@ -57,6 +57,7 @@ said = st.fixed_dictionaries(
 )
 
 
+@settings(deadline=None)
 @given(st.lists(said, max_size=30), st.lists(st.integers(0, 30), max_size=6))
 def test_rows_merge_by_the_rules_wherever_a_batch_ends(rows: list[Row], cuts: list[int]) -> None:
     ordered = sorted(rows, key=lambda row: row["id"])
@@ -66,6 +67,7 @@ def test_rows_merge_by_the_rules_wherever_a_batch_ends(rows: list[Row], cuts: li
     assert found == [by_hand([row for row in ordered if row["id"] == key]) for key in sorted({r["id"] for r in rows})]
 
 
+@settings(deadline=None)
 @given(st.lists(said, max_size=20), st.integers(0, 20))
 def test_a_merged_row_stands_for_the_rows_it_was_made_of(rows: list[Row], cut: int) -> None:
     earlier, later = rows[:cut], rows[cut:]

@@ -1,6 +1,8 @@
 """Agents that play a part."""
 
 import asyncio
+import subprocess
+import sys
 from datetime import timedelta
 from pathlib import Path
 
@@ -221,3 +223,35 @@ async def test_the_how_to_shows_a_script_that_works(tmp_path: Path) -> None:
     busy = await failure_of(Scripted(), a_request(workspace=tmp_path, prompt="are you busy?"))
     assert busy.retry_after == timedelta(seconds=30)
     assert "hello there" in (await run(tmp_path, "hello there")).text
+
+
+TOGETHER = """
+import importlib, sys, threading
+from pathlib import Path
+from tinyagi.providers import script
+
+sys.setswitchinterval(1e-6)
+for _ in range(100):
+    # A class that nobody has used yet.
+    importlib.reload(script)
+    at_once = threading.Barrier(6)
+
+    def read():
+        at_once.wait()
+        assert len(script.read_script(Path(sys.argv[1]))) == 1
+
+    readers = [threading.Thread(target=read) for _ in range(6)]
+    for reader in readers:
+        reader.start()
+    for reader in readers:
+        reader.join()
+"""
+
+
+def test_scripts_that_are_read_by_several_threads_for_the_first_time_end_no_process(tmp_path: Path) -> None:
+    path = tmp_path / "script.toml"
+    path.write_text('[[reply]]\nsay = "done"\nattempts = [1]\ncost = 0.5\n')
+
+    ended = subprocess.run([sys.executable, "-c", TOGETHER, str(path)], check=False, capture_output=True, text=True)
+
+    assert ended.returncode == 0, ended.stderr

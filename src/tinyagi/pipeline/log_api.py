@@ -39,6 +39,8 @@ class _Refusal(msgspec.Struct):
 
 
 _events = msgspec.json.Decoder(list[_Event]).decode
+_connected = msgspec.json.Decoder(_Connected).decode
+_refusal = msgspec.json.Decoder(_Refusal).decode
 # The store's own encoding, so that a payload has the same bytes whichever way it was read.
 _encode = msgspec.json.Encoder().encode
 
@@ -74,7 +76,7 @@ class LogApi:
         try:
             for line in answer:
                 if line.startswith(b"data:"):
-                    return msgspec.json.decode(line.removeprefix(b"data:"), type=_Connected).head
+                    return _connected(line.removeprefix(b"data:")).head
         except (OSError, http.client.HTTPException, msgspec.DecodeError) as error:
             raise self._odd(str(error)) from error
         finally:
@@ -146,7 +148,7 @@ class LogApi:
 
     def _refused(self, answer: http.client.HTTPResponse) -> PipelineError:
         try:
-            reason = msgspec.json.decode(answer.read(), type=_Refusal).error
+            reason = _refusal(answer.read()).error
         except msgspec.DecodeError:
             return self._odd(f"status {answer.status} without a reason")
         return PipelineError(f"The daemon at {self._url} refused to give its events: {reason}")

@@ -46,6 +46,11 @@ class Reply(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         return self.when is None or re.search(self.when, prompt[:_SEARCHED]) is not None
 
 
+# msgspec works a class out on its first use. Agents that read their scripts at the same moment, each in a thread, would
+# do so together, and the process would die of it; here there is one thread.
+msgspec.convert({}, Reply)
+
+
 def read_script(path: Path) -> tuple[Reply, ...] | None:
     """Return the replies in order, or None when there is no script; raise BrokenScript when it cannot be used."""
     try:

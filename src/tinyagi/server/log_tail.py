@@ -21,6 +21,10 @@ class _Stamp(msgspec.Struct):
     time: str = ""
 
 
+# Made once: several threads that make the first one together would end the process.
+_stamp = msgspec.json.Decoder(_Stamp).decode
+
+
 def tail(folder: Path, source: str, limit: int) -> list[str]:
     """The last lines of a source or of all together, oldest first; raise NotFound for one that is not there. Blocks."""
     logs = {path.name.removesuffix(SUFFIX): path for path in _logs(folder)}
@@ -79,6 +83,6 @@ def _by_time(files: Sequence[Sequence[str]]) -> list[str]:
 
 def _time_of(line: str) -> str:
     try:
-        return msgspec.json.decode(line, type=_Stamp).time
+        return _stamp(line).time
     except (ValueError, RecursionError):
         return ""
