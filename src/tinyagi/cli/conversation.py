@@ -1,6 +1,7 @@
 """Follows one conversation to its end, from before its first message is sent."""
 
 import asyncio
+from collections.abc import Iterator
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -99,6 +100,8 @@ class _Following:
         self._conversation = conversation
         self._audience = audience
         self._open = set(conversation.message_ids)
+        self._ended: set[str] = set()
+        self._has_missed = False
         self._agents: set[str] = set()
 
     async def take(self, event: StreamEvent) -> bool:
@@ -106,6 +109,7 @@ class _Following:
         if event.type == "reset":
             # Something was missed: from now on every end is a reason to look.
             self._open.clear()
+            self._has_missed = True
             return await self._is_over()
         if event.type == "lane_held":
             # A lane is held for all that wait in it.
@@ -121,6 +125,7 @@ class _Following:
             self._agents.add(event.text("agent"))
         elif event.type in ENDS:
             self._open -= ids
+            self._ended |= ids
             return not self._open and await self._is_over()
         return False
 
@@ -152,13 +157,18 @@ class _Following:
         return shown if found is None or found.answer is None else found.answer
 
     async def _is_over(self) -> bool:
-        """The store knows: events of hand-offs may still be on their way."""
+        """The store knows what there is, also when events of it are still on their way; those are waited for."""
         try:
-            status = (await self._client.conversations.trace(self._conversation.id)).status
+            trace = await self._client.conversations.trace(self._conversation.id)
         except NotFoundError:
-            status = "done"
-        self._conversation.status = status
-        return status != "open"
+            self._conversation.status = "done"
+            return True
+        self._conversation.status = trace.status
+        if trace.status == "open":
+            return False
+        if not self._has_missed:
+            self._open = set(_names(trace.spans)) - self._ended
+        return not self._open
 
 
 def _ids(event: StreamEvent) -> set[str]:
@@ -174,3 +184,9 @@ def _find(spans: tuple[Span, ...], message_id: str) -> Span | None:
         if found is not None:
             return found
     return None
+
+
+def _names(spans: tuple[Span, ...]) -> Iterator[str]:
+    for span in spans:
+        yield span.message_id
+        yield from _names(span.children)
