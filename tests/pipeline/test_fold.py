@@ -102,6 +102,14 @@ def test_a_row_whose_beginning_is_unknown_goes_to_the_day_of_its_first_event(spa
     assert row["date"] == ARRIVED
 
 
+def test_what_is_said_of_nothing_changes_no_row(spark: SparkSession) -> None:
+    sayings = _sayings(spark, [{"last": "odd", "last_event_id": 1}, {"id": 1, "last": "x", "last_event_id": 2}])
+
+    (row,) = fold(_frame(spark, []), sayings, THINGS).collect()
+
+    assert (row["id"], row["last"]) == (1, "x")
+
+
 def test_a_run_whose_end_comes_in_a_later_slice_is_as_one_that_came_at_once(spark: SparkSession, home: Whole) -> None:
     shop = Workshop(spark, home.lake, Silent(), is_pinned=True)
     runs = find_table("silver.runs")

@@ -32,7 +32,9 @@ def fold(stored: DataFrame, sayings: DataFrame, table: Table) -> DataFrame:
     )
     said = stored.unionByName(sayings, allowMissingColumns=True)
     ordered = (
-        said.select(*(F.col(field.name).cast(field.dataType) for field in shape.fields))
+        # What is said of nothing is no part of any row.
+        said.where(F.col(key).isNotNull())
+        .select(*(F.col(field.name).cast(field.dataType) for field in shape.fields))
         .repartition(F.col(key))
         .sortWithinPartitions(key, LAST_EVENT)
     )
