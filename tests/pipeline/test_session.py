@@ -19,9 +19,9 @@ from tinyagi.pipeline.session import _local_cores, _settings, _spark_environment
 from tinyagi.settings.environment import snapshot
 
 OPEN = """
-import json, os, signal, sys
+import json, os, signal, sys, threading
 from pathlib import Path
-from py4j.protocol import Py4JError
+from tinyagi.pipeline.errors import PipelineError
 from tinyagi.pipeline.java import find_java
 from tinyagi.pipeline.session import open_session
 from tinyagi.settings.environment import snapshot
@@ -60,21 +60,52 @@ told = {{"origin": java.origin, "count": count, "zone": zone, "java is left": os
 (folder / "told.json").write_text(json.dumps(told))
 """
 
-AN_ENDLESS_JOB = f"""{OPEN}
-try:
+ENDLESS = 'spark.range(10**15).selectExpr("sum(hash(id))").collect()'
+
+KILLED = f"""{OPEN}
+from unittest import mock
+from pyspark import SparkContext
+
+def killed(context):
+    os.kill(context._gateway.proc.pid, signal.SIGKILL)
+
+def at_its_start():
+    def dying(context, conf):
+        killed(context)
+        return begin(context, conf)
+
+    with mock.patch.object(SparkContext, "_initialize_context", dying), opened():
+        pass
+
+def before_a_job():
     with opened() as spark:
-        os.kill(pid_of(spark), signal.SIGKILL)
+        killed(spark.sparkContext)
+        spark.sparkContext._gateway.proc.wait()
         spark.range(3).count()
-except Py4JError:
-    left = [str(path) for path in (folder / "scratch").iterdir()]
+
+def during_a_job():
+    with opened() as spark:
+        threading.Timer(1, killed, [spark.sparkContext]).start()
+        {ENDLESS}
+
+told, begin = [], SparkContext._initialize_context
+for work in (at_its_start, before_a_job, during_a_job):
+    try:
+        work()
+    except PipelineError as error:
+        told.append(str(error))
+left = [str(path) for path in (folder / "scratch").iterdir()]
 with opened() as spark:
-    print(json.dumps({{"pid": pid_of(spark), "count": spark.range(3).count(), "left": left}}), flush=True)
-    spark.range(10**15).selectExpr("sum(hash(id))").collect()
+    (folder / "told.json").write_text(json.dumps({{"told": told, "left": left, "count": spark.range(3).count()}}))
 """
 
+AN_ENDLESS_JOB = f"""{OPEN}
+with opened() as spark:
+    print(pid_of(spark), spark.range(3).count(), flush=True)
+    {ENDLESS}
+"""
 
 NO_SESSION = f"""{OPEN}
-from tinyagi.pipeline.errors import PipelineError
 try:
     with opened():
         print("open")
@@ -121,25 +152,28 @@ def test_with_the_wheels_java_a_job_runs_without_a_word_and_leaves_no_java_behin
 
 
 @pytest.mark.timeout(300)
-def test_a_killed_java_can_be_followed_by_another_and_a_killed_owner_takes_java_with_it(tmp_path: Path) -> None:
-    complaints = tmp_path / "complaints"
-    with (
-        complaints.open("wb") as stderr,
-        subprocess.Popen(command(AN_ENDLESS_JOB, tmp_path), stdout=subprocess.PIPE, stderr=stderr) as owner,
-    ):
+def test_a_java_that_is_killed_is_told_in_a_sentence_and_can_be_followed_by_another(tmp_path: Path) -> None:
+    subprocess.run(command(KILLED, tmp_path), check=True, stderr=subprocess.DEVNULL)
+    told = json.loads((tmp_path / "told.json").read_text())
+    assert [sentence.partition(".")[0] for sentence in told["told"]] == [
+        "Spark's Java ended during the work (killed by signal 9)"
+    ] * 3
+    assert (told["left"], told["count"]) == ([], 3)
+
+
+@pytest.mark.timeout(300)
+def test_a_killed_owner_takes_java_with_it(tmp_path: Path) -> None:
+    with subprocess.Popen(command(AN_ENDLESS_JOB, tmp_path), stdout=subprocess.PIPE) as owner:
         try:
             assert owner.stdout is not None
-            line = owner.stdout.readline()
-            assert line, complaints.read_text()
-            told = json.loads(line)
-            assert told["count"] == 3
-            assert told["left"] == []
-            assert runs(told["pid"])
+            pid, count = map(int, owner.stdout.readline().split())
+            assert count == 3
+            assert runs(pid)
         finally:
             owner.kill()
         # The JVM and its workers have the same output: it ends when the last of them does.
         assert owner.stdout.read() == b""
-    assert not runs(told["pid"])
+    assert not runs(pid)
 
 
 def test_a_java_that_ends_at_its_start_is_told_in_a_sentence(tmp_path: Path) -> None:

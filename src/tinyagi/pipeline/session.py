@@ -27,6 +27,8 @@ LEAST_PARTITIONS: Final = 2
 # Nobody waits for a single answer here, so pauses do not matter: on two cores a quarter of the time is saved.
 _COLLECTOR: Final = "-XX:+UseParallelGC"
 _PATIENCE: Final = 30.0
+# A killed process's sockets close a little before it can be asked how it ended.
+_MOMENT: Final = 5.0
 _LOOPBACK: Final = "127.0.0.1"
 # Each of these would lead to another Spark, another kind of session or other folders than the ones asked for.
 _STRAY: Final = (
@@ -65,9 +67,10 @@ def open_session(
     ):
         settings = {**_settings(master, Path(own), memory, logging), **(extra or {})}
         try:
-            with _spark_environment(java, master):
-                session = _started(master, settings)
-            yield session
+            with _told_of_its_end():
+                with _spark_environment(java, master):
+                    session = _started(master, settings)
+                yield session
         finally:
             _end()
 
@@ -125,6 +128,35 @@ def _started(master: str, settings: Mapping[str, str]) -> SparkSession:
         raise PipelineError(
             f"Spark's Java ended at its start; what it said is above. Check the master {master} and the memory."
         ) from error
+
+
+@contextmanager
+def _told_of_its_end() -> Iterator[None]:
+    """Say in a sentence that the JVM is gone: what PySpark raises then depends on the moment and names sockets."""
+    try:
+        yield
+    except Py4JJavaError:
+        raise
+    except (Py4JError, ConnectionError, EOFError) as error:
+        gateway = SparkContext._gateway  # noqa: SLF001 - the only place that tells
+        if gateway is None or not _ends_within(gateway.proc, _MOMENT):
+            raise
+        raise PipelineError(
+            f"Spark's Java ended during the work ({_cause(gateway.proc.returncode)}). Nothing half done counts: run it "
+            "again. If it happens again, the machine may lack memory: see the setting pipeline.memory."
+        ) from error
+
+
+def _cause(code: int) -> str:
+    return f"killed by signal {-code}" if code < 0 else f"exit code {code}"
+
+
+def _ends_within(process: subprocess.Popen[bytes], seconds: float) -> bool:
+    try:
+        process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
 
 
 def _is_local(master: str) -> bool:
@@ -205,9 +237,7 @@ def _end_process(process: subprocess.Popen[bytes]) -> None:
     """The JVM ends by itself once its input does; one that hangs is killed."""
     if process.stdin is not None:
         process.stdin.close()
-    try:
-        process.wait(_PATIENCE)
-    except subprocess.TimeoutExpired:
+    if not _ends_within(process, _PATIENCE):
         process.kill()
         process.wait()
 
