@@ -55,6 +55,8 @@ _NEEDED: Final = {
     "chat_posted": ("post",),
     "row_imported": ("table", "row"),
 }
+# What a fact speaks of one by one: all of it, or it is no fact.
+_LISTS: Final = {"chain_step_start": ("ids",), "chain_step_done": ("ids", "message_ids")}
 # A whole row that a fact carries, and the number that names it.
 _ROWS: Final = {
     "message_received": "message",
@@ -89,6 +91,9 @@ def _doubt() -> Column:
     for name, fields in _NEEDED.items():
         for field in fields:
             why = why.when((kind == name) & fact[field].isNull(), F.lit(f"without {field}"))
+    for name, fields in _LISTS.items():
+        for field in fields:
+            why = why.when((kind == name) & F.exists(fact[field], F.isnull), F.lit(f"a gap in {field}"))
     for name, field in _ROWS.items():
         # Read as the row itself will be: what is a number to one reader of JSON may be none to another.
         told = F.from_json(fact[field], "id bigint")
