@@ -143,7 +143,7 @@ def _told_of_its_end() -> Iterator[None]:
             raise
         raise PipelineError(
             f"Spark's Java ended during the work ({_cause(gateway.proc.returncode)}). Nothing half done counts: run it "
-            "again. If it happens again, the machine may lack memory: see the setting pipeline.memory."
+            "again. If it happens again, the machine may lack memory: see the setting pipeline.driver_memory."
         ) from error
 
 
