@@ -139,9 +139,29 @@ async def test_an_id_stays_taken_as_long_as_its_conversation_lives(store: Store,
         await say(store, "again", message_id=MessageId("m1"))
 
     await store.queue.complete(await take(store, WRITER), Outcome("done"))
+    for response in await store.responses.pending("api"):
+        await store.responses.ack(response.id)
     clock.advance(timedelta(days=2))
     await store.queue.prune(Retention())
     assert await say(store, "again", message_id=MessageId("m1")) > 2
+
+
+async def test_an_id_stays_taken_as_long_as_its_answer_is_there(store: Store, clock: FakeClock) -> None:
+    await say(store, "first", message_id=MessageId("m1"))
+    await store.queue.complete(await take(store), Outcome("done"))
+    clock.advance(timedelta(days=2))
+    assert (await store.queue.prune(Retention())).messages == 1
+    with pytest.raises(DuplicateMessage):
+        await say(store, "again", message_id=MessageId("m1"))
+
+    (answer,) = await store.responses.pending("api")
+    await store.responses.ack(answer.id)
+    clock.advance(timedelta(days=2))
+    assert (await store.queue.prune(Retention())).responses == 1
+
+    await say(store, "again", message_id=MessageId("m1"))
+    await store.queue.complete(await take(store), Outcome("done again"))
+    assert [response.message for response in await store.responses.pending("api")] == ["done again"]
 
 
 async def test_history_is_paged_newest_first_between_two_ids(store: Store) -> None:

@@ -109,6 +109,7 @@ def test_a_claim_uses_pending_by_lane(database: apsw.Connection, name: str) -> N
         ("history_page", "history_index USING PRIMARY KEY (agent_id=? AND id>? AND id<?)"),
         ("unadopted_messages", "unadopted_messages"),
         ("prune_conversation", "descendants (conversation_id=?)"),
+        ("prune_conversation", "sqlite_autoindex_responses_1 (message_id=?)"),
         ("pending_of_lane", "pending_by_lane (agent=?)"),
         ("pending_of_lane", "waiting_by_lane (agent=? AND available_at>?)"),
         ("messages_of_conversation", "descendants (conversation_id=?)"),

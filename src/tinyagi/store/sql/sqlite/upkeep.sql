@@ -61,24 +61,28 @@ DELETE FROM messages WHERE id IN (
 RETURNING conversation_id;
 
 -- name: prune_conversation
+-- Its id is its root's: as long as the row is there, no other message gets the id, whose answers would then clash.
 DELETE FROM conversations WHERE id = ?1 AND open = 0
   AND NOT EXISTS (SELECT 1 FROM messages WHERE message_id = ?1)
   AND NOT EXISTS (SELECT 1 FROM messages INDEXED BY descendants
-                  WHERE conversation_id = ?1 AND conversation_id <> message_id);
+                  WHERE conversation_id = ?1 AND conversation_id <> message_id)
+  AND NOT EXISTS (SELECT 1 FROM responses WHERE message_id = ?1);
 
 -- name: prune_responses
 DELETE FROM responses WHERE id IN (
   SELECT id FROM (
     SELECT id, last_event_id FROM responses INDEXED BY acked_by_age
     WHERE status = 'acked' AND acked_at < :before ORDER BY acked_at LIMIT :limit)
-  WHERE last_event_id <= :floor);
+  WHERE last_event_id <= :floor)
+RETURNING conversation_id;
 
 -- name: prune_failed_responses
 DELETE FROM responses WHERE id IN (
   SELECT id FROM (
     SELECT id, last_event_id FROM responses INDEXED BY failed_by_age
     WHERE status = 'failed' AND created_at < :before ORDER BY created_at LIMIT :limit)
-  WHERE last_event_id <= :floor);
+  WHERE last_event_id <= :floor)
+RETURNING conversation_id;
 
 -- name: prune_history
 -- Ids grow with time, so the oldest lines are the first ones: no index of their age is needed.

@@ -24,22 +24,23 @@ def _prune_slice(tx: Transaction, retention: Retention) -> PruneReport:
     def older_than(age: timedelta) -> dict[str, object]:
         return {**bounds, "before": tx.now - millis(age)}
 
-    messages = _prune_messages(tx, Status.COMPLETED, older_than(retention.completed))
-    responses = tx.count("prune_responses", older_than(retention.acked))
+    messages = _prune_parts(tx, "prune_messages", older_than(retention.completed) | {"status": Status.COMPLETED})
+    responses = _prune_parts(tx, "prune_responses", older_than(retention.acked))
     events = tx.count("prune_events", older_than(retention.events))
     unfetched = _expire(tx, tx.now - millis(retention.unfetched))
     history = rooms = 0
     # What somebody may still want to see goes only when there is a lake to see it in.
     if tx.connection.execute(tx.sql["is_archived"]).get:
-        messages += _prune_messages(tx, Status.DEAD, older_than(retention.dead))
-        responses += tx.count("prune_failed_responses", older_than(retention.dead))
+        messages += _prune_parts(tx, "prune_messages", older_than(retention.dead) | {"status": Status.DEAD})
+        responses += _prune_parts(tx, "prune_failed_responses", older_than(retention.dead))
         history = _prune_history(tx, older_than(retention.history))
         rooms = tx.count("prune_chat_messages", older_than(retention.history))
     return PruneReport(messages, responses, events, unfetched, history, rooms)
 
 
-def _prune_messages(tx: Transaction, status: Status, bounds: dict[str, object]) -> int:
-    gone = tx.connection.execute(tx.sql["prune_messages"], {**bounds, "status": status}).fetchall()
+def _prune_parts(tx: Transaction, statement: str, bounds: dict[str, object]) -> int:
+    """Parts of conversations, and the conversations that nothing is left of."""
+    gone = tx.connection.execute(tx.sql[statement], bounds).fetchall()
     tx.connection.executemany(tx.sql["prune_conversation"], set(gone))
     return len(gone)
 
