@@ -22,8 +22,8 @@ from tinyagi.domain.board import TaskStatus
 from tinyagi.domain.retry import Failure, FailureKind
 from tinyagi.providers.base import RunFailed, RunRequest
 
-BESIDE = {"/api/login", "/api/logout", "/api/recall", "/metrics", "/docs", "/docs/{name}", "/"}
-"""For browsers, for agents, who call it from a shell, and for Prometheus."""
+BESIDE = {"/api/login", "/api/logout", "/metrics", "/docs", "/docs/{name}", "/"}
+"""For browsers and for Prometheus."""
 
 
 def failing(request: RunRequest) -> str:
@@ -165,6 +165,8 @@ async def _look_around(client: Client) -> None:
     assert await client.analytics.tables() == []
     with pytest.raises(NotFoundError):
         await client.analytics.rows("agent_hourly", since="2026-01-01", limit=1)
+    with pytest.raises(NotFoundError, match="nothing to recall"):
+        await client.agents.recall("coder", "hello", limit=1)
 
 
 async def _staff(client: Client) -> None:

@@ -15,6 +15,7 @@ from tinyagi.api.agents import (
 )
 from tinyagi.api.base import Ok
 from tinyagi.api.history import HistoryLine
+from tinyagi.api.recall import Recalled
 from tinyagi.client.transport import Transport, segment
 
 
@@ -51,6 +52,10 @@ class Agents:
         return await self._transport.get(
             "/api/agent-messages", list[HistoryLine], limit=limit, since_id=since_id, before_id=before_id
         )
+
+    async def recall(self, agent: str, words: str, *, limit: int | None = None) -> Recalled:
+        """What the agent was asked or has answered, by the words in it, best first, as far as it is archived."""
+        return await self._transport.get("/api/recall", Recalled, agent=agent, q=words, limit=limit)
 
     async def skills(self, agent: str) -> list[Skill]:
         return await self._transport.get(_path(agent, "skills"), list[Skill])
