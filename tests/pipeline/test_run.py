@@ -5,11 +5,12 @@ import shutil
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+import apsw
 import pytest
 from deltalake import DeltaTable, write_deltalake
 from pyspark.sql import SparkSession
@@ -32,7 +33,7 @@ from tests.pipeline.worlds import Traffic, traffic
 from tinyagi.domain.messages import NewMessage, Outcome
 from tinyagi.pipeline.delta.snapshot import Snapshot, open_snapshot
 from tinyagi.pipeline.delta.sweep import CHECKPOINTS
-from tinyagi.pipeline.errors import LakeBroken, LakeChanged
+from tinyagi.pipeline.errors import LakeBroken, LakeChanged, PipelineError
 from tinyagi.pipeline.ingest import BRONZE, Ingest, Log
 from tinyagi.pipeline.lake import Lake
 from tinyagi.pipeline.progress import Silent
@@ -132,6 +133,43 @@ def test_a_batch_that_is_not_what_the_log_has_is_not_taken(spark: SparkSession, 
 
     assert shop.open(BRONZE).files == ()
     assert_swept(lake)
+
+
+def test_a_database_that_was_restored_from_an_older_copy_than_its_lake_is_refused(
+    spark: SparkSession, lake: Lake, database: Path, tmp_path: Path
+) -> None:
+    backup = Path(shutil.copyfile(database, tmp_path / "backup.db"))
+    append_history(database, 100, seed=1)
+    shop = Workshop(spark, lake, Silent())
+
+    def take(path: Path) -> int:
+        return Ingest(shop, log_of(path), batch_events=1_000).take_all()
+
+    with hurried(spark):
+        taken = take(database)
+        before = shop.open(BRONZE)
+        for _ in range(2):
+            with pytest.raises(PipelineError, match=f"The lake's last event, {before.through_id}, is not in this"):
+                take(backup)
+            # Now its log is longer than the lake, and no number tells that its events are others.
+            append_history(backup, 300, seed=2)
+            assert log_of(backup).head() > before.through_id
+        assert shop.open(BRONZE) == before
+        append_history(database, 100, seed=3)
+        assert 0 < take(database) < taken
+
+
+def test_a_log_is_believed_about_what_it_no_longer_holds(database: Path) -> None:
+    log, last = log_of(database), raw_events(database)[-1]
+    assert log.has(last.id, last.type, last.created_at)
+    assert not log.has(last.id, last.type, last.created_at + 1)
+    assert not log.has(last.id, "another", last.created_at)
+    assert not log.has(last.id + 1, last.type, last.created_at)
+
+    with closing(apsw.Connection(str(database))) as connection:
+        connection.execute("DELETE FROM events WHERE id = ?", (last.id,))
+
+    assert log.has(last.id, "another", last.created_at)
 
 
 def test_others_who_rewrite_tables_between_plan_and_commit_double_nothing(

@@ -50,6 +50,14 @@ class Log:
         with Options.parse(self.options).open() as log:
             return log.head()
 
+    def has(self, number: int, kind: str, created_at: int) -> bool:
+        """True unless the log holds another event under this id, or has not come so far; what is pruned is believed."""
+        with Options.parse(self.options).open() as log:
+            if number > log.head():
+                return False
+            page = next(log.pages(number - 1, number), None)
+        return page is None or (page[0][1], page[0][8]) == (kind, created_at)
+
     def first(self) -> int | None:
         """The oldest id that is still there."""
         with Options.parse(self.options).open() as log:
@@ -70,13 +78,28 @@ class Ingest:
 
     def take_all(self) -> int:
         """Everything that is in the log now; returns how many events arrived."""
-        with self._streaming() as query:
+        bronze = self._shop.open(BRONZE)
+        self._check_origin(bronze)
+        with self._streaming(bronze.through_id) as query:
             self._watch(query)
         return self.arrived
 
+    def _check_origin(self, bronze: Snapshot) -> None:
+        """An id names an event within one log. A database that was restored from an older copy gives its ids again."""
+        last = bronze.through_id
+        files = bronze.locations(bronze.reaching("id", last, last))
+        if not files:
+            return
+        rows = ds.dataset(files, format="parquet").to_table(["type", "created_at"], filter=ds.field("id") == last)
+        if not all(self._log.has(last, row["type"], row["created_at"]) for row in rows.to_pylist()):
+            raise PipelineError(
+                f"The lake's last event, {last}, is not in this database or is another one there: it was restored from"
+                " a copy that is older than the lake, or the lake is not its own. Take the lake of the same day, or"
+                f" move {self._shop.lake.folder} away and run it again. Nothing was written."
+            )
+
     @contextmanager
-    def _streaming(self) -> Iterator[StreamingQuery]:
-        start = self._shop.open(BRONZE).through_id
+    def _streaming(self, start: int) -> Iterator[StreamingQuery]:
         self._expected = self._log.head() - start
         # A checkpoint lives as long as its query: bronze itself says where the next one begins, so a checkpoint that
         # is lost, old or of another lake can neither skip nor repeat an event.
