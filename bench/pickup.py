@@ -50,7 +50,7 @@ async def _next_claim(store: SqliteStore) -> Claim:
     """Look before claiming: a claim is a write, and every write of ours wakes us again."""
     while True:
         seen = store.changes.version
-        if AGENT in await store.queue.claimable_lanes():
+        if any(lane.agent == AGENT for lane in await store.queue.claimable_lanes()):
             claim = await store.queue.claim(AGENT, batching=Batching.NONE)
             if claim is not None:
                 return claim

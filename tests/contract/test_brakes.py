@@ -3,7 +3,7 @@
 import asyncio
 
 from tests.contract.conftest import CODER, DEV, TESTER, WRITER
-from tests.contract.test_claim import run_all, say, take
+from tests.contract.test_claim import claimable, run_all, say, take
 from tests.support.clock import FakeClock
 from tests.support.log import read_all, types_of
 from tinyagi.domain.brakes import Brakes
@@ -181,7 +181,7 @@ async def test_two_agents_that_answer_each_other_come_to_an_end(store: Store) ->
     await say(store, "go")
     brakes = Brakes(hops=4)
     steps = 0
-    while lanes := await store.queue.claimable_lanes():
+    while lanes := await claimable(store):
         other = TESTER if lanes[0] == CODER else CODER
         await hand_on(
             store, Outcome("your turn", handoffs=(Handoff(other, "your turn", DEV),), brakes=brakes), lanes[0]

@@ -21,6 +21,10 @@ async def say(store: Store, text: str, agent: AgentId = CODER, **fields: Any) ->
     return (await store.queue.enqueue(new)).id
 
 
+async def claimable(store: Store) -> tuple[AgentId, ...]:
+    return tuple(lane.agent for lane in await store.queue.claimable_lanes())
+
+
 async def take(store: Store, agent: AgentId = CODER, batching: Batching = Batching.THREAD) -> Claim:
     claim = await store.queue.claim(agent, batching=batching)
     assert claim is not None
@@ -111,7 +115,7 @@ async def test_a_delayed_message_that_is_due_is_not_overtaken_in_its_thread(
 
     runs = await run_all(store, batching=batching)
 
-    assert runs == [["b1"], ["a1"], ["a2"]]
+    assert runs == ([["b1", "a1", "a2"]] if batching is Batching.ALL else [["b1"], ["a1"], ["a2"]])
 
 
 async def test_a_message_in_back_off_holds_back_its_thread_and_no_other(store: Store, clock: FakeClock) -> None:
@@ -145,12 +149,12 @@ async def test_a_paused_lane_gives_nothing_until_it_is_resumed(store: Store) -> 
     assert await store.lanes.pause(CODER)
     assert not await store.lanes.pause(CODER)
     assert await store.queue.claim(CODER) is None
-    assert await store.queue.claimable_lanes() == ()
+    assert await claimable(store) == ()
 
     assert await store.lanes.resume(CODER)
 
     assert not await store.lanes.resume(CODER)
-    assert await store.queue.claimable_lanes() == (CODER,)
+    assert await claimable(store) == (CODER,)
     assert texts(await take(store)) == ["x"]
 
 

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from tests.contract.conftest import CODER, DEV
-from tests.contract.test_claim import run_all, say, take, texts
+from tests.contract.test_claim import claimable, run_all, say, take, texts
 from tests.support.clock import FakeClock
 from tests.support.log import read_all, types_of
 from tinyagi.domain.batching import Batching
@@ -138,7 +138,7 @@ async def test_a_run_may_be_withheld_without_holding_the_lane(store: Store) -> N
     await store.queue.release(await take(store), reason="over budget", withheld=Withheld(fact, "it waits"))
 
     assert "lane_held" not in await types_of(store.events)
-    assert await store.queue.claimable_lanes() == (CODER,)
+    assert await claimable(store) == (CODER,)
     assert await by_claim(store, Batching.THREAD) is None
 
 
@@ -163,6 +163,6 @@ async def test_a_hold_can_be_lifted(store: Store, clock: FakeClock) -> None:
     event = (await read_all(store.events))[-1]
     assert (event.type, event.payload["hold_until"]) == ("lane_held", 0)
     assert event.payload["reason"] == "the limit was raised"
-    assert await store.queue.claimable_lanes() == (CODER,)
+    assert await claimable(store) == (CODER,)
     assert await store.queue.next_due_at() is None
     assert texts(await take(store)) == ["x"]

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from tests.contract.conftest import CODER, DEV, TESTER, WRITER
-from tests.contract.test_claim import STUMBLE, run_all, say, take, texts
+from tests.contract.test_claim import STUMBLE, claimable, run_all, say, take, texts
 from tests.support.clock import FakeClock
 from tests.support.log import read_all, types_of
 from tinyagi.domain.batching import Batching
@@ -116,7 +116,7 @@ async def test_an_agents_post_that_wakes_nobody_is_passive_for_every_member(stor
 
     assert [message.priority for message in handed_on] == [PASSIVE_PRIORITY] * 2
     assert await store.queue.claim(TESTER) is None
-    assert await store.queue.claimable_lanes() == ()
+    assert await claimable(store) == ()
 
 
 async def test_a_hand_off_from_a_room_is_a_line_of_its_own(store: Store) -> None:
@@ -234,9 +234,9 @@ async def test_a_lane_with_nothing_but_passive_or_later_messages_is_not_claimabl
 ) -> None:
     await passive(store, "p1")
     await say(store, "later", WRITER, available_at=clock.now + 1000)
-    assert await store.queue.claimable_lanes() == ()
+    assert await claimable(store) == ()
 
     clock.now += 1000
-    assert await store.queue.claimable_lanes() == (WRITER,)
+    assert await claimable(store) == (WRITER,)
     await waking(store, "w1")
-    assert await store.queue.claimable_lanes() == (CODER, WRITER)
+    assert await claimable(store) == (CODER, WRITER)

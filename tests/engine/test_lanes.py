@@ -1,6 +1,7 @@
 """Lanes: one run at a time in each, side by side with each other, fair under the cap."""
 
 import asyncio
+import time
 from typing import Any
 
 from tests.engine.conftest import House, settled
@@ -189,23 +190,50 @@ async def test_a_lane_that_waits_for_a_retry_is_not_asked_again_and_again(house:
     house.settings["queue"]["retry_base_seconds"] = 60
     house.puppet.plays["coder"] = failing()
     async with house.open(start=False):
-        queue, asked = house.store.queue, list[AgentId]()
-        original = queue.claim
-
-        async def claim(agent: AgentId, **keywords: Any) -> Claim | None:
-            asked.append(agent)
-            return await original(agent, **keywords)
-
-        queue.claim = claim  # type: ignore[method-assign]
+        asked = _count_claims(house)
         await house.engine.start()
         await house.send("@coder go", sender="Ada")
         await house.until_event("message_failed")
         await house.send("@coder me too", sender="Ada")
-        for number in range(3):
+        for number in range(20):
             await house.send(f"@writer {number}")
-        await house.until(lambda: _answered(house, 3))
+        await house.until(lambda: _answered(house, 20))
 
-    assert asked.count(AgentId("coder")) < 12
+    # Once for each message: the second claim parks what waits behind the first message.
+    assert asked.count(AgentId("coder")) == 2
+
+
+async def test_a_lane_claimed_in_vain_is_asked_again_when_it_has_another_message_or_after_a_second(
+    house: House,
+) -> None:
+    house.settings["limits"]["teams"] = {"dev": {"daily_tokens": 1}}
+    async with house.open(start=False):
+        asked = _count_claims(house)
+        await house.engine.start()
+        started = time.monotonic()
+        for number in range(3):
+            await house.send(f"@dev {number}", sender=f"s{number}")
+        await house.until_event("budget_reached")
+        for number in range(40):
+            await house.send(f"@writer {number}")
+        await house.until(lambda: _answered(house, 40))
+        seconds = time.monotonic() - started
+
+    # Each message may start the lane twice, once to be run and once to be parked; the rest is once a second.
+    assert asked.count(AgentId("coder")) <= 6 + seconds
+
+
+def _count_claims(house: House) -> list[AgentId]:
+    """The agents whose lanes are claimed from now on, in order."""
+    queue, asked = house.store.queue, list[AgentId]()
+    original = queue.claim
+
+    async def claim(agent: AgentId, **keywords: Any) -> Claim | None:
+        asked.append(agent)
+        return await original(agent, **keywords)
+
+    queue.claim = claim  # type: ignore[method-assign]
+    return asked
 
 
 async def _answered(house: House, count: int) -> bool:

@@ -301,12 +301,37 @@ class QueueMachine(QueueGround):
         assert self.run(self.store.queue.depth()).outgoing == outgoing[0][0]
 
     @invariant()
+    def another_message_brings_back_what_waits_for_its_thread(self) -> None:
+        parked = set(self.rows("SELECT agent, thread FROM messages WHERE status = 'pending' AND waits_for = 'thread'"))
+        others = self.rows(
+            "SELECT agent, thread FROM messages WHERE status = 'processing' OR (status = 'pending' "
+            "AND (waits_for IS NULL OR (waits_for = 'time' AND retry_count > 0)))"
+        )
+        assert parked <= set(others)
+
+    @invariant()
     def one_run_per_lane(self) -> None:
         running = self.rows(
             "SELECT agent, count(DISTINCT claim_id) FROM messages WHERE status = 'processing' GROUP BY 1"
         )
         assert all(count == 1 for _, count in running)
         assert {agent for agent, _ in running} == set(self.claims)
+
+    def teardown(self) -> None:
+        self.run_to_the_end()
+        super().teardown()
+
+    def run_to_the_end(self) -> None:
+        """Once nothing is paused, held or in the future, every message has its turn."""
+        for claim in self.claims.values():
+            self.run(self.store.queue.complete(claim, Outcome("last")))
+        self.clock.advance(timedelta(days=365))
+        for agent in LANES:
+            self.run(self.store.lanes.resume(agent))
+            while (claim := self.run(self.store.queue.claim(agent))) is not None:
+                self.run(self.store.queue.complete(claim, Outcome("last")))
+        waiting = self.rows("SELECT id, waits_for FROM messages WHERE status = 'pending' AND priority > -2")
+        assert not waiting, "a message never has its turn"
 
 
 TestQueueMachine = QueueMachine.TestCase

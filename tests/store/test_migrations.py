@@ -2,8 +2,9 @@
 
 import hashlib
 import random
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +21,16 @@ from tinyagi.domain.errors import MigrationFailed, NewerDatabase
 from tinyagi.domain.ids import ConversationId
 from tinyagi.domain.messages import Message, NewMessage, Outcome
 from tinyagi.domain.responses import Response
+from tinyagi.domain.retry import Failure, FailureKind
 from tinyagi.domain.routing import route
 from tinyagi.domain.sessions import Session
 from tinyagi.domain.spending import Charge, Spent
+from tinyagi.store.sqlite.connection import connect
+from tinyagi.store.sqlite.migrations import migrate
 from tinyagi.store.sqlite.store import SqliteStore
-from tinyagi.store.statements import load_migrations
+from tinyagi.store.statements import load_migrations, load_statements
 
+ORDER = ("first", "second")
 OLD_VERSIONS = pytest.mark.parametrize("make", [make_v0_0_20, make_tinyclaw])
 
 
@@ -49,6 +54,25 @@ def rows(path: Path, query: str) -> list[Any]:
         connection.close()
 
 
+async def write_old(path: Path, version: int, fill: Callable[[SqliteStore], Coroutine[Any, Any, object]]) -> None:
+    """A database of an earlier schema, with the rows that `fill` leaves in today's."""
+    today = path.with_name("today.db")
+    async with opened(today) as store:
+        await fill(store)
+    connection = connect(path, timedelta(seconds=1))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tinyagi.store.sqlite.migrations.load_migrations", lambda _: load_migrations("sqlite")[:version])
+        migrate(connection, load_statements("sqlite"), path, path.parent / "backups", 1)
+    connection.execute("ATTACH ? AS today", (str(today),))
+    with connection:
+        for table in ("conversations", "messages", "lanes", "responses", "agent_messages", "events"):
+            columns = ", ".join(
+                name for (name,) in connection.execute("SELECT name FROM pragma_table_info(?)", (table,))
+            )
+            connection.execute(f"INSERT INTO main.{table} ({columns}) SELECT {columns} FROM today.{table}")  # noqa: S608
+    connection.close()
+
+
 async def test_an_empty_file_becomes_a_database_that_only_its_owner_can_read(tmp_path: Path) -> None:
     path = tmp_path / "home" / "tinyagi.db"
 
@@ -66,6 +90,7 @@ async def test_an_empty_file_becomes_a_database_that_only_its_owner_can_read(tmp
         (5, "0005_pairing_and_audit"),
         (6, "0006_runs_by_conversation"),
         (7, "0007_failed_by_age"),
+        (8, "0008_ready_set"),
     ]
 
 
@@ -161,15 +186,9 @@ def test_a_landed_migration_is_never_edited() -> None:
         assert landed.get(number, hash_of(text)) == hash_of(text)
 
 
-async def test_a_database_of_the_first_schema_is_backed_up_and_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_database_of_the_first_schema_is_backed_up_and_goes_on(tmp_path: Path) -> None:
     path = tmp_path / "tinyagi.db"
-    with monkeypatch.context() as patch:
-        patch.setattr("tinyagi.store.sqlite.migrations.load_migrations", lambda _: load_migrations("sqlite")[:1])
-        async with opened(path) as store:
-            await store.queue.enqueue(NewMessage("first", CODER))
-            await store.queue.enqueue(NewMessage("second", CODER))
+    await write_old(path, 1, lambda store: store.queue.enqueue_many([NewMessage(text, CODER) for text in ORDER]))
     assert rows(path, "SELECT max(number) FROM schema_migrations") == [(1,)]
     assert not (tmp_path / "backups").exists()
 
@@ -188,14 +207,15 @@ async def test_a_database_of_the_first_schema_is_backed_up_and_goes_on(
 
 
 async def test_a_database_of_the_second_schema_gets_a_board_and_tells_how_its_conversations_went(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
     path = tmp_path / "tinyagi.db"
-    with monkeypatch.context() as patch:
-        patch.setattr("tinyagi.store.sqlite.migrations.load_migrations", lambda _: load_migrations("sqlite")[:2])
-        async with opened(path) as store:
-            await store.queue.enqueue(NewMessage("first", CODER))
-            await run_all(store)
+
+    async def fill(store: SqliteStore) -> None:
+        await store.queue.enqueue(NewMessage("first", CODER))
+        await run_all(store)
+
+    await write_old(path, 2, fill)
 
     async with opened(path) as store:
         (summary,) = await store.traces.recent()
@@ -206,6 +226,30 @@ async def test_a_database_of_the_second_schema_gets_a_board_and_tells_how_its_co
 
     (backup,) = (tmp_path / "backups").iterdir()
     assert rows(backup, "SELECT max(number) FROM schema_migrations") == [(2,)]
+
+
+async def test_waiting_messages_of_an_earlier_schema_keep_their_place(tmp_path: Path) -> None:
+    """A delayed one, a thread in back-off with what waits behind it, and an open conversation each."""
+    path, clock = tmp_path / "tinyagi.db", FakeClock()
+
+    async def fill(store: SqliteStore) -> None:
+        await store.queue.enqueue(NewMessage("stuck", CODER, sender="ada"))
+        await store.queue.enqueue(NewMessage("behind", CODER, sender="ada"))
+        await store.queue.enqueue(NewMessage("later", CODER, sender="grace", available_at=clock.now + 1000))
+        claim = await store.queue.claim(CODER)
+        assert claim is not None
+        await store.queue.fail(claim, Failure(FailureKind.MESSAGE, "stumbled"))
+
+    await write_old(path, 7, fill)
+
+    async with await SqliteStore.open(path, clock=clock) as store:
+        assert (await store.queue.depth()).open_conversations == 3
+        assert await run_all(store) == []
+        clock.now += 1000
+        assert await run_all(store) == [["later"]]
+        clock.now += 10_000
+        assert await run_all(store) == [["stuck"], ["behind"]]
+        assert (await store.queue.depth()).open_conversations == 0
 
 
 @pytest.mark.parametrize("version", range(1, len(load_migrations("sqlite"))))

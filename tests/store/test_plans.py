@@ -9,7 +9,7 @@ from typing import Any, Final
 import apsw
 import pytest
 
-from tinyagi.domain.batching import CHAT_CHANNELS
+from tinyagi.domain.messages import PASSIVE_PRIORITY
 from tinyagi.domain.traces import RUN_EVENTS
 from tinyagi.store.sqlite.connection import connect
 from tinyagi.store.sqlite.migrations import migrate
@@ -18,7 +18,7 @@ from tinyagi.store.statements import load_statements
 SQL = load_statements("sqlite")
 PARAMETERS = (
     *("agent", "now", "limit", "primary", "thread", "priority", "channel", "before", "floor", "since"),
-    *("passive", "held", "project", "status"),
+    *("from", "ids", "project", "status"),
 )
 
 RUNS: Final = " OR ".join(f"type = '{name}'" for name in RUN_EVENTS)
@@ -81,28 +81,33 @@ def counted(database: apsw.Connection, name: str, parameters: dict[str, int]) ->
         database.set_progress_handler(None)
 
 
-@pytest.mark.parametrize("name", ["claim_ready", "claim_primary", "claim_room_posts", "claim_everything"])
-def test_a_claim_uses_pending_by_lane(database: apsw.Connection, name: str) -> None:
-    steps = plan(database, name)
-
-    assert any("USING INDEX pending_by_lane (agent=?" in step for step in steps)
-    assert not any(step.startswith("SCAN m") for step in steps), steps
-
-
 @pytest.mark.parametrize(
     ("name", "index"),
     [
-        ("claim_ready", "pending_by_lane (agent=? AND priority>?)"),
-        ("claim_primary", "pending_by_lane (agent=? AND priority>?)"),
-        ("claim_room_posts", "pending_by_lane (agent=? AND priority<?)"),
-        ("claimable_lanes", "pending_by_lane (agent=? AND priority>?)"),
-        ("claimable_lanes", "waiting_by_lane (agent=? AND available_at>? AND available_at<?)"),
+        ("claim_ready", "ready_by_lane (agent=? AND priority>?)"),
+        ("claim_ready", "pending_by_thread (agent=? AND thread=?)"),
+        ("claim_ready", "waiting_for_time (agent=? AND available_at<?)"),
+        ("claim_ready", "backing_off (agent=? AND thread=?)"),
+        ("claim_ready", "waiting_for_thread (agent=?)"),
+        ("claim_ready", "waiting_for_team (agent=?)"),
+        ("claim_ready", "ready_room_posts (agent=?)"),
+        ("ready_messages", "ready_by_lane (agent=? AND priority>?)"),
+        ("ready_messages", "backing_off (agent=? AND thread=?)"),
+        ("thread_messages", "pending_by_thread (agent=? AND thread=? AND id>?)"),
+        ("messages_in_order", "pending_by_thread (agent=? AND thread=? AND id<?)"),
+        ("next_room", "ready_room_posts (agent=? AND thread>?)"),
+        ("room_posts", "ready_room_posts (agent=? AND thread=?)"),
+        ("is_backing_off", "backing_off (agent=? AND thread=?)"),
+        ("promote_due", "waiting_for_time (agent=? AND available_at<?)"),
+        ("unpark_thread", "waiting_for_thread (agent=? AND thread=?)"),
+        ("next_parked_team", "waiting_for_team (agent=? AND team>?)"),
+        ("unpark_team", "waiting_for_team (agent=? AND team=?)"),
+        ("claimable_lanes", "ready_by_lane (agent=? AND priority>?)"),
+        ("claimable_lanes", "waiting_for_time (agent=? AND available_at<?)"),
+        ("next_due_at", "waiting_for_time (agent=? AND available_at>?)"),
         ("count_from_agents", "agent_to_agent (agent=? AND created_at>?)"),
         ("newest_turns", "turns USING PRIMARY KEY (agent=? AND thread=?)"),
         ("last_turn", "turns USING PRIMARY KEY (agent=? AND thread=?)"),
-        ("claim_primary", "waiting_by_lane (agent=? AND available_at>? AND available_at<?)"),
-        ("claim_primary", "backing_off (agent=? AND thread=?)"),
-        ("claim_thread", "pending_chats (agent=? AND thread=? AND id>?)"),
         ("prune_messages", "finished_by_age (status=? AND updated_at<?)"),
         ("dead_messages", "finished_by_age (status=?)"),
         ("pending_responses", "pending_by_channel (channel=?)"),
@@ -110,8 +115,10 @@ def test_a_claim_uses_pending_by_lane(database: apsw.Connection, name: str) -> N
         ("unadopted_messages", "unadopted_messages"),
         ("prune_conversation", "descendants (conversation_id=?)"),
         ("prune_conversation", "sqlite_autoindex_responses_1 (message_id=?)"),
-        ("pending_of_lane", "pending_by_lane (agent=?)"),
-        ("pending_of_lane", "waiting_by_lane (agent=? AND available_at>?)"),
+        ("pending_of_lane", "waiting_for_time (agent=?)"),
+        ("pending_of_lane", "pending_by_thread (agent=? AND thread>?)"),
+        ("pending_of_lane", "ready_by_lane (agent=? AND priority<?)"),
+        ("pending_of_lane", "waiting_for_team (agent=?)"),
         ("messages_of_conversation", "descendants (conversation_id=?)"),
         ("runs_of_conversation", "runs_by_conversation (conversation_id=?)"),
         ("recent_conversations", "runs_by_conversation (conversation_id=?)"),
@@ -125,7 +132,7 @@ def test_a_search_uses_the_index_made_for_it(database: apsw.Connection, name: st
     assert any(index in step for step in plan(database, name)), plan(database, name)
 
 
-@pytest.mark.parametrize("name", ["claimable_lanes", "count_from_agents", "claim_thread", "claim_room_posts"])
+@pytest.mark.parametrize("name", ["claimable_lanes", "count_from_agents", "ready_messages", "room_posts"])
 def test_a_look_at_a_lane_does_not_read_its_backlog(database: apsw.Connection, name: str) -> None:
     assert not any(re.match(r"SCAN (messages|post|m)\b", step) for step in plan(database, name)), plan(database, name)
     assert not any("TEMP B-TREE FOR ORDER BY" in step for step in plan(database, name)), plan(database, name)
@@ -158,15 +165,14 @@ def test_to_enqueue_does_not_write_the_index_of_runs(database: apsw.Connection) 
 
 def test_finding_the_claimable_lanes_takes_a_few_steps_per_lane(database: apsw.Connection) -> None:
     """50,000 rows in seven lanes: one that read even a single backlog would take tens of thousands of steps."""
-    lanes, steps = counted(database, "claimable_lanes", {"now": 5, "passive": -2})
-    idle, more = counted(database, "claimable_lanes", {"now": 5, "passive": 0})
+    lanes, steps = counted(database, "claimable_lanes", {"now": 5})
 
-    assert (len(lanes), idle) == (7, [])
-    assert steps + more < 2000
+    assert len(lanes) == 7
+    assert steps < 1000
 
 
-def test_the_thread_index_knows_the_same_chat_channels_as_the_domain(database: apsw.Connection) -> None:
-    text = str(database.execute("SELECT sql FROM sqlite_schema WHERE name = 'pending_chats'").get)
+def test_the_indexes_know_the_priority_of_a_post_that_starts_no_run(database: apsw.Connection) -> None:
+    text = str(database.execute("SELECT sql FROM sqlite_schema WHERE name = 'pending_by_thread'").get)
 
-    assert {part for part in text.split("'")[1::2] if part != "pending"} == CHAT_CHANNELS
-    assert all(f"'{channel}'" in SQL["claim_thread"] for channel in CHAT_CHANNELS)
+    assert f"priority > {PASSIVE_PRIORITY}" in text
+    assert all(f"priority > {PASSIVE_PRIORITY}" in SQL[name] for name in ("claim_ready", "ready_messages"))

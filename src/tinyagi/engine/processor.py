@@ -3,13 +3,15 @@
 import asyncio
 import logging
 import time
+from collections.abc import Sequence
 from datetime import timedelta
-from typing import Final
+from typing import Final, NamedTuple
 
 from tinyagi.domain.errors import StoreError
 from tinyagi.domain.ids import AgentId
 from tinyagi.engine.lane import Lane, Workbench
 from tinyagi.engine.runs import GivenBack
+from tinyagi.store.base import ClaimableLane
 
 log = logging.getLogger(__name__)
 
@@ -22,6 +24,15 @@ SHORTEST_LOOK: Final = timedelta(milliseconds=15)
 """Between two looks at the queue while lanes are busy: they find their own next message, and every commit wakes us.
 So it is while looks are in vain, because a paused lane is filled."""
 IN_VAIN: Final = 3
+ASK_AGAIN: Final = timedelta(seconds=1)
+"""Before a lane is claimed again that was claimed in vain and has as many messages as it had."""
+
+
+class _Vain(NamedTuple):
+    """A claim that found nothing: how many messages the lane had, and when."""
+
+    pending: int
+    at: float
 
 
 class Processor:
@@ -31,8 +42,8 @@ class Processor:
         self._bench = bench
         self._store = bench.store
         self._lanes: dict[AgentId, asyncio.Task[bool]] = {}
-        self._dry: dict[AgentId, int] = {}
-        """Lanes that had nothing to claim, and the version of the store in which that was so."""
+        self._dry: dict[AgentId, _Vain] = {}
+        """Lanes that were claimed in vain, because what is ready there belongs to a team without budget."""
         self._turns: dict[AgentId, int] = {}
         """When each lane last had its turn, counted in turns."""
         self._waiting = False
@@ -94,16 +105,19 @@ class Processor:
                 await _within(SHORTEST_LOOK.total_seconds(), self._freed)
             if not await _within(sleep, self._wake):
                 # Time alone makes things claimable.
-                self._dry.clear()
                 self._in_vain = 0
 
     async def _give_turns(self) -> None:
-        version = self._store.changes.version
-        ready = [
-            agent
-            for agent in await self._store.queue.claimable_lanes()
-            if agent not in self._lanes and self._dry.get(agent, -1) < version
-        ]
+        lanes = await self._store.queue.claimable_lanes()
+        await self._promote(lanes)
+        pending = {lane.agent: lane.pending for lane in lanes}
+        now = time.monotonic()
+        self._dry = {
+            agent: vain
+            for agent, vain in self._dry.items()
+            if pending.get(agent) == vain.pending and now < vain.at + ASK_AGAIN.total_seconds()
+        }
+        ready = [agent for agent in pending if agent not in self._lanes and agent not in self._dry]
         free = self._bench.rulebook.current.settings.queue.max_runs - len(self._lanes)
         self._waiting = len(ready) > free
         # Who has waited longest comes first.
@@ -111,15 +125,21 @@ class Processor:
         starting = ready[: max(0, free)]
         self._in_vain = 0 if starting else self._in_vain + 1
         for agent in starting:
-            self._start_lane(agent, version)
+            self._start_lane(agent, pending[agent])
 
-    def _start_lane(self, agent: AgentId, version: int) -> None:
+    async def _promote(self, lanes: Sequence[ClaimableLane]) -> None:
+        """Let what is due enter its lane in order; the next slice comes with the next look."""
+        due = [lane.agent for lane in lanes if lane.has_due]
+        if due and await self._store.queue.promote(due):
+            self._wake.set()
+
+    def _start_lane(self, agent: AgentId, pending: int) -> None:
         self._turns[agent] = max(self._turns.values(), default=0) + 1
         lane = Lane(agent, self._bench, self._may_go_on)
         task = self._lanes[agent] = asyncio.create_task(lane.serve(), name=f"lane {agent}")
-        task.add_done_callback(lambda done: self._lane_ended(agent, version, done))
+        task.add_done_callback(lambda done: self._lane_ended(agent, pending, done))
 
-    def _lane_ended(self, agent: AgentId, version: int, task: asyncio.Task[bool]) -> None:
+    def _lane_ended(self, agent: AgentId, pending: int, task: asyncio.Task[bool]) -> None:
         del self._lanes[agent]
         self._wake.set()
         self._freed.set()
@@ -131,7 +151,7 @@ class Processor:
         elif error is not None:
             log.error("lane %s broke off", agent, exc_info=error)
         if error is not None or not task.result():
-            self._dry[agent] = version
+            self._dry[agent] = _Vain(pending, time.monotonic())
 
     def _may_go_on(self) -> bool:
         """A lane keeps its slot while nobody waits for one."""
@@ -142,7 +162,7 @@ class Processor:
             # A glance a little later costs less than the exact time after every commit of a busy lane.
             return BUSY_SLEEP.total_seconds()
         due = await self._store.queue.next_due_at()
-        longest = LONGEST_SLEEP.total_seconds()
+        longest = (ASK_AGAIN if self._dry else LONGEST_SLEEP).total_seconds()
         return longest if due is None else min(max(0.0, due / 1000 - time.time()) + 0.001, longest)
 
 

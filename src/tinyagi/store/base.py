@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from datetime import timedelta
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from tinyagi.domain.batching import Batching
 from tinyagi.domain.events import Event, RecordedEvent
@@ -38,6 +38,13 @@ class QueueDepth:
     outgoing: int
     open_conversations: int
     lanes: tuple[LaneDepth, ...]
+
+
+class ClaimableLane(NamedTuple):
+    agent: AgentId
+    pending: int
+    has_due: bool
+    """Messages whose time has come are not in the ready set yet: `promote` moves them there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,8 +204,14 @@ class Queue(Protocol):
         For a reader that has seen what is up to `after`, when the log begins at `before`.
         """
 
-    async def claimable_lanes(self) -> tuple[AgentId, ...]:
+    async def claimable_lanes(self) -> tuple[ClaimableLane, ...]:
         """Lanes that are free, not paused, not held, and have something due that starts a run."""
+
+    async def promote(self, lanes: Sequence[AgentId]) -> bool:
+        """Make a slice of each lane's due messages ready to be claimed; True when a lane has more of them.
+
+        A claim promotes a few of its lane; this keeps a lane's order when many become due at once.
+        """
 
     async def next_due_at(self) -> int | None:
         """The next instant at which waiting time alone makes something claimable."""

@@ -10,7 +10,6 @@ from tinyagi.domain.durations import millis
 from tinyagi.domain.errors import InvalidInput
 from tinyagi.domain.ids import AgentId, ClaimId, TeamId, is_valid_id
 from tinyagi.domain.messages import (
-    PASSIVE_PRIORITY,
     Claim,
     Message,
     NewMessage,
@@ -21,7 +20,7 @@ from tinyagi.domain.messages import (
 from tinyagi.domain.responses import ChatMessage
 from tinyagi.domain.retry import Failure, RetryPolicy
 from tinyagi.domain.texts import check_text
-from tinyagi.store.base import LaneDepth, PruneReport, QueueDepth, Retention, Withheld
+from tinyagi.store.base import ClaimableLane, LaneDepth, PruneReport, QueueDepth, Retention, Withheld
 from tinyagi.store.owner import Owner
 from tinyagi.store.sqlite.operations.adopt import RouteText, adopt
 from tinyagi.store.sqlite.operations.claim import ClaimRequest, RenewRequest, claim, renew
@@ -39,6 +38,7 @@ from tinyagi.store.sqlite.operations.finish import (
 )
 from tinyagi.store.sqlite.operations.letters import DeleteRequest, RetryRequest, delete_dead, retry_dead
 from tinyagi.store.sqlite.operations.prune import SLICE, prune
+from tinyagi.store.sqlite.operations.ready import PROMOTE_SLICE, Unfinished, promote
 from tinyagi.store.sqlite.operations.retell import RetellRequest, retell
 from tinyagi.store.sqlite.operations.rooms import PostRequest, WithPosts, delivery, enqueue_with_posts
 from tinyagi.store.sqlite.operations.rooms import post as say
@@ -101,7 +101,10 @@ class SqliteQueue:
         held_teams: frozenset[TeamId] = NO_TEAMS,
     ) -> Claim | None:
         request = ClaimRequest(agent, batching, millis(lease), held_teams)
-        return await self._writer.write(claim, request, undo=release_orphans)
+        # A long blocked backlog is parked in steps, between which other writes have their turn.
+        while isinstance(held := await self._writer.write(claim, request, undo=release_orphans), Unfinished):
+            pass
+        return held
 
     async def renew(self, claim: Claim, *, lease: timedelta = LEASE) -> int:
         return await self._writer.write(renew, RenewRequest(claim, millis(lease)))
@@ -196,9 +199,13 @@ class SqliteQueue:
             total += told
         return total
 
-    async def claimable_lanes(self) -> tuple[AgentId, ...]:
-        rows = await self._readers.rows("claimable_lanes", {"now": self._clock(), "passive": PASSIVE_PRIORITY})
-        return tuple(AgentId(lane) for (lane,) in rows)
+    async def claimable_lanes(self) -> tuple[ClaimableLane, ...]:
+        rows = await self._readers.rows("claimable_lanes", {"now": self._clock()})
+        return tuple([ClaimableLane(agent, pending, bool(is_due)) for agent, pending, is_due in rows])
+
+    async def promote(self, lanes: Sequence[AgentId]) -> bool:
+        promoted = [await self._writer.write(promote, agent) for agent in lanes]
+        return any(count >= PROMOTE_SLICE for count in promoted)
 
     async def next_due_at(self) -> int | None:
         row = await self._readers.row("next_due_at", {"now": self._clock()})
@@ -227,9 +234,8 @@ class SqliteQueue:
         primary = claim.primary
         if not joins_thread(primary):
             return None
-        thread = {"agent": claim.agent, "thread": primary.thread, "primary": primary.id}
-        limits = {"now": self._clock(), "limit": MAX_MESSAGES, "held": "[]"}
-        followers = map(_message, await self._readers.rows("claim_thread", thread | limits))
+        after = {"agent": claim.agent, "thread": primary.thread, "from": primary.id + 1, "limit": MAX_MESSAGES}
+        followers = map(_message, await self._readers.rows("thread_messages", after))
         there = {message.id for message in claim.messages}
         joining = [message for message in coalesce(primary, [*claim.messages, *followers]) if message.id not in there]
         return joining[-1].created_at if joining else None

@@ -1,107 +1,110 @@
 -- Claims: which message of a lane runs next, what shares its run, and the hold on the lane.
 
 -- name: claim_ready
--- The common case in one cheap look at a free lane: the best message that needs no waiting, the lane's count of holds
--- (NULL while nobody has ever claimed, paused or held it), and whether the case is not that common: something waits for
--- its time, or something of lower priority is there. ?3 is the priority that starts no run.
+-- The common case in one look at a free lane: the best message of the ready set names the thread, and the thread's
+-- oldest message runs, so priority never reorders a thread. With it come the lane's count of holds (NULL for a lane
+-- that has no row yet) and three facts: is the full search needed, because something is due, the thread is in back-off
+-- or a team's messages were set aside; do messages of the lane wait for their threads; do room posts wait.
 SELECT rows.*, lane.holds,
-       EXISTS (SELECT 1 FROM messages waiting INDEXED BY waiting_by_lane
-               WHERE waiting.agent = ?1 AND waiting.status = 'pending' AND waiting.available_at > 0)
-       OR EXISTS (SELECT 1 FROM messages lower INDEXED BY pending_by_lane
-                  WHERE lower.agent = ?1 AND lower.status = 'pending' AND lower.available_at = 0
-                    AND lower.priority < rows.priority)
+       EXISTS (SELECT 1 FROM messages INDEXED BY waiting_for_time
+               WHERE agent = ?1 AND status = 'pending' AND waits_for = 'time' AND available_at <= ?2)
+       OR EXISTS (SELECT 1 FROM messages INDEXED BY backing_off
+                  WHERE agent = ?1 AND thread = rows.thread AND status = 'pending' AND waits_for = 'time'
+                    AND retry_count > 0)
+       OR EXISTS (SELECT 1 FROM messages INDEXED BY waiting_for_team
+                  WHERE agent = ?1 AND status = 'pending' AND waits_for = 'team'),
+       EXISTS (SELECT 1 FROM messages INDEXED BY waiting_for_thread
+               WHERE agent = ?1 AND status = 'pending' AND waits_for = 'thread'),
+       EXISTS (SELECT 1 FROM messages INDEXED BY ready_room_posts
+               WHERE agent = ?1 AND status = 'pending' AND waits_for IS NULL AND channel = 'chatroom')
 FROM message_rows rows LEFT JOIN lanes lane ON lane.agent = ?1
 WHERE rows.id = (
-    SELECT id FROM messages INDEXED BY pending_by_lane
-    WHERE agent = ?1 AND status = 'pending' AND available_at = 0 AND priority > ?3 AND thread IS NOT NULL
-    ORDER BY priority DESC, id LIMIT 1)
+    SELECT min(id) FROM messages INDEXED BY pending_by_thread
+    WHERE agent = ?1 AND status = 'pending' AND (waits_for IS NULL OR waits_for = 'thread') AND priority > -2
+      AND thread = (
+        SELECT thread FROM messages INDEXED BY ready_by_lane
+        WHERE agent = ?1 AND status = 'pending' AND waits_for IS NULL AND priority > -2 AND thread IS NOT NULL
+        ORDER BY priority DESC, id LIMIT 1))
   AND (lane.agent IS NULL OR (lane.claim_id IS NULL AND lane.paused = 0 AND lane.hold_until <= ?2));
 
--- name: claim_primary
--- In a lane that is free: the best by priority and id of what is ready and of what has waited long enough, unless its
--- thread waits for a retry. Priority moves whole threads: when the best one has an older message of its thread before
--- it, that one runs first. Passed over are room posts that start no run and what belongs to a held team (a JSON array).
--- The last column is the lane's count of holds, or NULL.
-WITH ready AS (
-  SELECT id, priority, thread FROM messages m INDEXED BY pending_by_lane
-  WHERE agent = :agent AND status = 'pending' AND available_at = 0 AND priority > :passive AND thread IS NOT NULL
-    AND (team IS NULL OR team NOT IN (SELECT value FROM json_each(:held)))
-    AND NOT EXISTS (
-      SELECT 1 FROM messages failed INDEXED BY backing_off
-      WHERE failed.agent = :agent AND failed.thread = m.thread AND failed.status = 'pending'
-        AND failed.retry_count > 0 AND failed.available_at > 0 AND failed.available_at > :now)
-  ORDER BY priority DESC, id LIMIT 1),
-waited AS (
-  SELECT id, priority, thread FROM messages m INDEXED BY waiting_by_lane
-  WHERE agent = :agent AND status = 'pending' AND available_at > 0 AND available_at <= :now AND thread IS NOT NULL
-    AND (team IS NULL OR team NOT IN (SELECT value FROM json_each(:held)))
-    AND NOT EXISTS (
-      SELECT 1 FROM messages failed INDEXED BY backing_off
-      WHERE failed.agent = :agent AND failed.thread = m.thread AND failed.status = 'pending'
-        AND failed.retry_count > 0 AND failed.available_at > 0 AND failed.available_at > :now)
-  ORDER BY priority DESC, id LIMIT 1),
-best AS (
-  SELECT id, priority, thread FROM (SELECT * FROM ready UNION ALL SELECT * FROM waited)
-  ORDER BY priority DESC, id LIMIT 1)
-SELECT rows.*, lane.holds FROM best LEFT JOIN lanes lane ON lane.agent = :agent
-JOIN message_rows rows ON rows.id = min(
-  ifnull((SELECT min(older.id) FROM messages older INDEXED BY pending_by_lane
-          WHERE older.agent = :agent AND older.status = 'pending' AND older.available_at = 0
-            AND older.priority < best.priority AND older.priority > :passive AND older.thread = best.thread
-            AND older.id < best.id
-            AND (older.team IS NULL OR older.team NOT IN (SELECT value FROM json_each(:held)))), best.id),
-  ifnull((SELECT min(older.id) FROM messages older INDEXED BY waiting_by_lane
-          WHERE older.agent = :agent AND older.status = 'pending' AND older.available_at > 0
-            AND older.available_at <= :now AND older.thread = best.thread AND older.id < best.id
-            AND (older.team IS NULL OR older.team NOT IN (SELECT value FROM json_each(:held)))), best.id))
-WHERE lane.agent IS NULL OR (lane.claim_id IS NULL AND lane.paused = 0 AND lane.hold_until <= :now);
+-- name: free_lane_state
+-- The count of holds of a lane that can be claimed, NULL in a row for one without a row of its own; no row otherwise.
+SELECT lane.holds FROM (SELECT ?1 AS agent) wanted LEFT JOIN lanes lane ON lane.agent = wanted.agent
+WHERE lane.agent IS NULL OR (lane.claim_id IS NULL AND lane.paused = 0 AND lane.hold_until <= ?2);
 
--- name: claim_thread
--- What follows the primary in its chat, in order; the search ends at the limit however long the backlog is.
+-- name: ready_messages
+-- The ready set in claim order, with what may keep a message from running now.
+SELECT id, thread, team, EXISTS (
+    SELECT 1 FROM messages failed INDEXED BY backing_off
+    WHERE failed.agent = m.agent AND failed.thread = m.thread AND failed.status = 'pending'
+      AND failed.waits_for = 'time' AND failed.retry_count > 0)
+FROM messages m INDEXED BY ready_by_lane
+WHERE agent = ?1 AND status = 'pending' AND waits_for IS NULL AND priority > -2 AND thread IS NOT NULL
+ORDER BY priority DESC, id LIMIT ?2;
+
+-- name: thread_messages
+-- A thread in its order, from a message on.
 SELECT * FROM message_rows rows WHERE rows.id IN (
-  SELECT id FROM messages INDEXED BY pending_chats
-  WHERE agent = :agent AND thread = :thread AND id > :primary AND status = 'pending' AND available_at <= :now
-    AND (channel = 'discord' OR channel = 'telegram' OR channel = 'whatsapp' OR channel = 'web')
-    AND (team IS NULL OR team NOT IN (SELECT value FROM json_each(:held)))
+  SELECT id FROM messages INDEXED BY pending_by_thread
+  WHERE agent = :agent AND thread = :thread AND id >= :from AND status = 'pending'
+    AND (waits_for IS NULL OR waits_for = 'thread') AND priority > -2
   ORDER BY id LIMIT :limit)
 ORDER BY rows.id;
 
--- name: claim_room_posts
--- From a priority downwards: first those that wake, then those that only come along.
-SELECT * FROM message_rows rows WHERE rows.id IN (
-  SELECT id FROM messages post INDEXED BY pending_by_lane
-  WHERE agent = :agent AND status = 'pending' AND available_at = 0 AND priority <= :priority AND channel = :channel
-    AND (team IS NULL OR team NOT IN (SELECT value FROM json_each(:held)))
-    AND NOT EXISTS (
-      SELECT 1 FROM messages failed INDEXED BY backing_off
-      WHERE failed.agent = :agent AND failed.thread = post.thread AND failed.status = 'pending'
-        AND failed.retry_count > 0 AND failed.available_at > 0 AND failed.available_at > :now)
-  ORDER BY priority DESC, id LIMIT :limit)
+-- name: messages_in_order
+-- Of these messages (a JSON array) those that overtake nothing: every older one of their thread is among them.
+SELECT * FROM message_rows rows
+WHERE rows.id IN (SELECT value FROM json_each(:ids))
+  AND NOT EXISTS (
+    SELECT 1 FROM messages older INDEXED BY pending_by_thread
+    WHERE older.agent = rows.agent AND older.thread = rows.thread AND older.id < rows.id AND older.status = 'pending'
+      AND (older.waits_for IS NULL OR older.waits_for = 'thread') AND older.priority > -2
+      AND older.id NOT IN (SELECT value FROM json_each(:ids)))
 ORDER BY rows.id;
 
--- name: claim_everything
--- In claim order; what has an older message before it in its thread that is not taken now, because its priority is
--- lower or because it has waited for its time, stays behind that one.
+-- name: next_room
+-- Steps from room to room, however many posts wait in each.
+SELECT min(thread) FROM messages INDEXED BY ready_room_posts
+WHERE agent = ?1 AND status = 'pending' AND waits_for IS NULL AND channel = 'chatroom' AND thread > ?2;
+
+-- name: room_posts
+-- First those that wake, then those that only come along.
 SELECT * FROM message_rows rows WHERE rows.id IN (
-  SELECT id FROM messages m INDEXED BY pending_by_lane
-  WHERE agent = :agent AND status = 'pending' AND available_at = 0 AND thread IS NOT NULL
-    AND (team IS NULL OR team NOT IN (SELECT value FROM json_each(:held)))
-    AND NOT EXISTS (
-      SELECT 1 FROM messages failed INDEXED BY backing_off
-      WHERE failed.agent = :agent AND failed.thread = m.thread AND failed.status = 'pending'
-        AND failed.retry_count > 0 AND failed.available_at > 0 AND failed.available_at > :now)
-    AND NOT EXISTS (
-      SELECT 1 FROM messages older INDEXED BY pending_by_lane
-      WHERE older.agent = :agent AND older.status = 'pending' AND older.available_at = 0
-        AND older.priority < m.priority AND older.priority > :passive AND older.thread = m.thread AND older.id < m.id
-        AND (older.team IS NULL OR older.team NOT IN (SELECT value FROM json_each(:held))))
-    AND NOT EXISTS (
-      SELECT 1 FROM messages older INDEXED BY waiting_by_lane
-      WHERE older.agent = :agent AND older.status = 'pending' AND older.available_at > 0 AND older.available_at <= :now
-        AND older.thread = m.thread AND older.id < m.id
-        AND (older.team IS NULL OR older.team NOT IN (SELECT value FROM json_each(:held))))
-  ORDER BY priority DESC, id LIMIT :limit)
-ORDER BY rows.id;
+  SELECT id FROM messages INDEXED BY ready_room_posts
+  WHERE agent = ?1 AND thread = ?2 AND status = 'pending' AND waits_for IS NULL AND channel = 'chatroom'
+  ORDER BY priority DESC, id LIMIT ?3);
+
+-- name: is_backing_off
+SELECT EXISTS (
+  SELECT 1 FROM messages INDEXED BY backing_off
+  WHERE agent = ?1 AND thread = ?2 AND status = 'pending' AND waits_for = 'time' AND retry_count > 0);
+
+-- name: promote_due
+-- The earliest slice of a lane's messages whose time has come.
+UPDATE OR FAIL messages SET waits_for = NULL WHERE id IN (
+  SELECT id FROM messages INDEXED BY waiting_for_time
+  WHERE agent = :agent AND status = 'pending' AND waits_for = 'time' AND available_at <= :now
+  ORDER BY available_at LIMIT :limit)
+RETURNING thread, retry_count;
+
+-- name: park_message
+UPDATE OR FAIL messages SET waits_for = ?2 WHERE id = ?1 AND status = 'pending' AND waits_for IS NULL;
+
+-- name: unpark_thread
+-- The best ones by claim order: they decide when the thread has its turn.
+UPDATE OR FAIL messages SET waits_for = NULL WHERE id IN (
+  SELECT id FROM messages INDEXED BY waiting_for_thread
+  WHERE agent = ?1 AND thread = ?2 AND status = 'pending' AND waits_for = 'thread'
+  ORDER BY priority DESC, id LIMIT ?3);
+
+-- name: next_parked_team
+SELECT min(team) FROM messages INDEXED BY waiting_for_team
+WHERE agent = ?1 AND status = 'pending' AND waits_for = 'team' AND team > ?2;
+
+-- name: unpark_team
+UPDATE OR FAIL messages SET waits_for = NULL WHERE id IN (
+  SELECT id FROM messages INDEXED BY waiting_for_team
+  WHERE agent = ?1 AND team = ?2 AND status = 'pending' AND waits_for = 'team' ORDER BY id LIMIT ?3);
 
 -- name: open_lane
 INSERT INTO lanes (agent, claim_id, claim_ids, owner, lease_until) VALUES (?, ?, ?, ?, ?);

@@ -8,16 +8,16 @@ SELECT name, seq FROM sqlite_sequence UNION ALL SELECT 'history_index', through 
 
 -- name: insert_message
 INSERT OR FAIL INTO messages (id, message_id, channel, sender, sender_id, message, agent, from_agent, files, conversation_id,
-  parent_message_id, hop, team, thread, priority, available_at, created_at, updated_at, last_event_id)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?17, ?18);
+  parent_message_id, hop, team, thread, priority, available_at, created_at, updated_at, last_event_id, waits_for)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: message_id_in_use
 -- Also by a conversation that outlives its root: the root may be pruned while something that descends from it is not.
 SELECT 1 FROM messages WHERE message_id = ?1 UNION ALL SELECT 1 FROM conversations WHERE id = ?1;
 
 -- name: start_message
-UPDATE OR FAIL messages SET status = 'processing', claim_id = ?2, claimed_by = agent, started_at = ?3, updated_at = ?3,
-  last_event_id = ?4
+UPDATE OR FAIL messages SET status = 'processing', waits_for = NULL, claim_id = ?2, claimed_by = agent, started_at = ?3,
+  updated_at = ?3, last_event_id = ?4
 WHERE id = ?1 AND status = 'pending';
 
 -- name: finish_message
@@ -29,23 +29,36 @@ WHERE id = ?1 AND claim_id = ?2;
 -- Back to pending or on to dead, after a failure, a stop, a release or a crash. IS because what is abandoned before it
 -- ran has no claim.
 UPDATE OR FAIL messages SET status = ?3, claim_id = NULL, retry_count = ?4, last_error = ?5, available_at = ?6, priority = ?7,
-  updated_at = ?8, last_event_id = ?9
+  updated_at = ?8, last_event_id = ?9, waits_for = CASE WHEN ?3 = 'pending' AND ?6 > ?8 THEN 'time' END
 WHERE id = ?1 AND claim_id IS ?2;
 
 -- name: pending_of_lane
--- The oldest of a lane, first those that wait: what a message in back-off holds up must not go before it.
+-- A slice of a lane, each part in the order of its index: first messages that wait for their time, because one in
+-- back-off goes before what it holds up; then thread by thread; then what starts no run or waits for its team.
 SELECT * FROM message_rows rows WHERE rows.id IN (
   SELECT id FROM (
-    SELECT id, 1 AS place FROM messages INDEXED BY waiting_by_lane
-    WHERE agent = :agent AND status = 'pending' AND available_at > 0 AND thread IS NOT NULL
+    SELECT id FROM messages INDEXED BY waiting_for_time
+    WHERE agent = :agent AND status = 'pending' AND waits_for = 'time' AND thread IS NOT NULL
     UNION ALL
-    SELECT id, 2 FROM messages INDEXED BY pending_by_lane
-    WHERE agent = :agent AND status = 'pending' AND available_at = 0 AND thread IS NOT NULL
-    ORDER BY place, id LIMIT :limit))
+    SELECT id FROM (
+      SELECT id FROM messages INDEXED BY pending_by_thread
+      WHERE agent = :agent AND status = 'pending' AND (waits_for IS NULL OR waits_for = 'thread') AND priority > -2
+        AND thread IS NOT NULL
+      ORDER BY thread, id LIMIT :limit)
+    UNION ALL
+    SELECT id FROM messages INDEXED BY ready_by_lane
+    WHERE agent = :agent AND status = 'pending' AND waits_for IS NULL AND priority <= -2 AND thread IS NOT NULL
+    UNION ALL
+    SELECT id FROM messages INDEXED BY waiting_for_team
+    WHERE agent = :agent AND status = 'pending' AND waits_for = 'team')
+  LIMIT :limit)
 ORDER BY rows.id;
 
 -- name: move_message
-UPDATE OR FAIL messages SET agent = ?2, updated_at = ?3, last_event_id = ?4 WHERE id = ?1 AND status = 'pending';
+-- In the other lane only the time is still to be waited for.
+UPDATE OR FAIL messages SET agent = ?2, updated_at = ?3, last_event_id = ?4,
+  waits_for = CASE WHEN waits_for = 'time' THEN 'time' END
+WHERE id = ?1 AND status = 'pending';
 
 -- name: message_by_id
 SELECT * FROM message_rows WHERE id = ?;
@@ -81,15 +94,20 @@ SELECT lane, pending, processing, completed, dead FROM lane_counters ORDER BY la
 SELECT channel, pending, acked, failed FROM channel_counters ORDER BY channel;
 
 -- name: claimable_lanes
--- Reads the counters and one entry of an index per lane, not the backlog.
-SELECT lane FROM lane_counters
-WHERE pending > 0 AND lane <> ''
-  AND (EXISTS (
-      SELECT 1 FROM messages INDEXED BY pending_by_lane
-      WHERE agent = lane AND status = 'pending' AND available_at = 0 AND priority > :passive)
+-- Reads the counters and one entry of an index per lane, not the backlog. With each lane its count of pending messages
+-- and whether some are due and not promoted yet.
+SELECT lane, pending, is_due FROM (
+  SELECT lane, pending, EXISTS (
+    SELECT 1 FROM messages INDEXED BY waiting_for_time
+    WHERE agent = lane AND status = 'pending' AND waits_for = 'time' AND available_at <= :now) AS is_due
+  FROM lane_counters WHERE pending > 0 AND lane <> '')
+WHERE (is_due
     OR EXISTS (
-      SELECT 1 FROM messages INDEXED BY waiting_by_lane
-      WHERE agent = lane AND status = 'pending' AND available_at > 0 AND available_at <= :now))
+      SELECT 1 FROM messages INDEXED BY ready_by_lane
+      WHERE agent = lane AND status = 'pending' AND waits_for IS NULL AND priority > -2)
+    OR EXISTS (
+      SELECT 1 FROM messages INDEXED BY waiting_for_team
+      WHERE agent = lane AND status = 'pending' AND waits_for = 'team'))
   AND NOT EXISTS (
     SELECT 1 FROM lanes l WHERE l.agent = lane AND (l.claim_id IS NOT NULL OR l.paused = 1 OR l.hold_until > :now))
 ORDER BY lane;
@@ -102,8 +120,8 @@ WHERE agent = ? AND from_agent IS NOT NULL AND created_at > ?;
 -- name: next_due_at
 -- When something that waits for its time becomes due: a message in back-off, a delayed one, or a held lane.
 SELECT min(at) FROM (
-  SELECT (SELECT min(available_at) FROM messages INDEXED BY waiting_by_lane
-          WHERE agent = lane AND status = 'pending' AND available_at > 0 AND available_at > :now) AS at
+  SELECT (SELECT min(available_at) FROM messages INDEXED BY waiting_for_time
+          WHERE agent = lane AND status = 'pending' AND waits_for = 'time' AND available_at > :now) AS at
   FROM lane_counters WHERE pending > 0
   UNION ALL
   SELECT min(hold_until) FROM lanes WHERE hold_until > :now);

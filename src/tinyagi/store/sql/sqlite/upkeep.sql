@@ -15,7 +15,7 @@ FROM messages WHERE thread IS NULL ORDER BY id LIMIT ?;
 
 -- name: adopt_message
 UPDATE messages SET message = ?2, agent = ?3, team = ?4, conversation_id = ?5, thread = ?6, priority = ?7,
-  updated_at = ?8, last_event_id = ?9
+  updated_at = ?8, last_event_id = ?9, waits_for = CASE WHEN available_at > ?8 THEN 'time' END
 WHERE id = ?1;
 
 -- name: count_conversation

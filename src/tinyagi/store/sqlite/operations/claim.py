@@ -7,14 +7,23 @@ from tinyagi.domain.batching import MAX_MESSAGES, Batching, coalesce, joins_thre
 from tinyagi.domain.errors import ClaimLost
 from tinyagi.domain.events import ChainStepStart
 from tinyagi.domain.ids import AgentId, ClaimId, TeamId
-from tinyagi.domain.messages import PASSIVE_PRIORITY, ROOM_CHANNEL, ROOM_PRIORITY, Claim, Message
+from tinyagi.domain.messages import PASSIVE_PRIORITY, Claim, Message
 from tinyagi.domain.sessions import SessionId
+from tinyagi.store.sqlite.operations.ready import (
+    Found,
+    Unfinished,
+    read_room_posts,
+    read_thread,
+    search,
+    unpark_threads,
+)
 from tinyagi.store.sqlite.transaction import Transaction, encode_json
 
 _COLUMNS: Final = len(Message._fields)
 _AGENT: Final = Message._fields.index("agent")
-_TEAM: Final = Message._fields.index("team")
 _THREAD: Final = Message._fields.index("thread")
+# What `claim_ready` adds to a message's columns.
+_HOLDS, _NEEDS_SEARCH, _HAS_PARKED, _HAS_POSTS = range(_COLUMNS, _COLUMNS + 4)
 
 
 class ClaimRequest(NamedTuple):
@@ -29,28 +38,32 @@ class RenewRequest(NamedTuple):
     lease_ms: int
 
 
-def claim(tx: Transaction, requests: Sequence[ClaimRequest]) -> list[Claim | None]:
+def claim(tx: Transaction, requests: Sequence[ClaimRequest]) -> list[Claim | Unfinished | None]:
     # One look at all lanes together; each gives one row or none.
-    looks = [(request.agent, tx.now, PASSIVE_PRIORITY) for request in requests]
+    looks = [(request.agent, tx.now) for request in requests]
     ready = {row[_AGENT]: row for row in tx.connection.executemany(tx.sql["claim_ready"], looks)}
     sessions = _sessions(tx, [(row[_AGENT], row[_THREAD]) for row in ready.values()])
-    claims: list[Claim | None] = []
+    claims: list[Claim | Unfinished | None] = []
     started: list[tuple[object, ...]] = []
     new_lanes: list[tuple[object, ...]] = []
     lanes: list[tuple[object, ...]] = []
     owner = str(tx.owner)
     for request in requests:
         row = ready.pop(request.agent, None)
-        is_plain = row is not None and not row[-1] and row[_TEAM] not in request.held_teams
-        if not is_plain:
-            row = _primary(tx, request, taken=new_lanes + lanes)
-        if row is None:
-            claims.append(None)
+        if row is None or row[_NEEDS_SEARCH] or request.held_teams or request.batching is Batching.ALL:
+            taken = any(lane[0] == request.agent for lane in new_lanes + lanes)
+            choice = None if taken else _search(tx, request)
+            if isinstance(choice, _Choice):
+                primary = choice.messages[0]
+                sessions[request.agent] = _sessions(tx, [(request.agent, primary.thread)]).get(request.agent, [])
+        else:
+            choice = _Choice(_with_company(tx, row, request), row[_HOLDS], row[_HAS_PARKED])
+        if not isinstance(choice, _Choice):
+            claims.append(choice)
             continue
-        if not is_plain:
-            sessions[request.agent] = _sessions(tx, [(request.agent, row[_THREAD])]).get(request.agent, [])
-        messages = _with_company(tx, Message._make(row[:_COLUMNS]), request, is_plain)
-        holds = row[_COLUMNS]
+        messages, holds, has_parked = choice
+        if has_parked:
+            unpark_threads(tx, request.agent, {message.thread for message in messages})
         # A run's key in the lake: what `new_id` makes comes again after nineteen days, the number of its event never.
         claim_id = ClaimId(f"{tx.new_id('claim')}_{tx.next_event_id()}")
         resumable = tuple(sessions.get(request.agent, ()))
@@ -67,28 +80,58 @@ def claim(tx: Transaction, requests: Sequence[ClaimRequest]) -> list[Claim | Non
     return claims
 
 
-def _primary(tx: Transaction, request: ClaimRequest, taken: list[tuple[object, ...]]) -> tuple[Any, ...] | None:
-    """The full search, for a lane where something waits, is held or has a lower priority, or nothing seemed ready."""
-    if any(lane[0] == request.agent for lane in taken):
+class _Choice(NamedTuple):
+    """What a claim takes from a lane."""
+
+    messages: tuple[Message, ...]
+    holds: int | None
+    has_parked: bool
+    """Messages of the lane wait for their threads."""
+
+
+def _search(tx: Transaction, request: ClaimRequest) -> _Choice | Unfinished | None:
+    """The full search: promotes what is due, parks what cannot run, and batches across threads."""
+    lane = tx.connection.execute(tx.sql["free_lane_state"], (request.agent, tx.now)).fetchone()
+    if lane is None:
         return None
-    return tx.connection.execute(tx.sql["claim_primary"], _search(tx, request)).fetchone()
+    takes_all = request.batching is Batching.ALL
+    found = search(tx, request.agent, request.held_teams, MAX_MESSAGES if takes_all else 1)
+    if not isinstance(found, Found):
+        return found
+    wanted = MAX_MESSAGES if request.batching is Batching.THREAD else 1
+    line = read_thread(tx, request.agent, found.thread, 0, request.held_teams, wanted)
+    if not line:
+        return Unfinished(request.agent)
+    primary, *followers = line
+    posts = read_room_posts(tx, request.agent, request.held_teams)
+    if takes_all:
+        candidates = _messages(tx, "messages_in_order", {"ids": encode_json([primary.id, *found.ids])})
+        passive = [post for post in posts if post.priority <= PASSIVE_PRIORITY]
+        messages = coalesce(primary, candidates + passive[: MAX_MESSAGES - len(candidates)])
+    else:
+        messages = _coalesced(primary, followers, posts, request)
+    return _Choice(messages, lane[0], has_parked=True)
 
 
-def _with_company(tx: Transaction, primary: Message, request: ClaimRequest, is_plain: bool) -> tuple[Message, ...]:
-    """The primary and what is coalesced with it. In the plain case nothing of a lower priority is there."""
+def _with_company(tx: Transaction, row: tuple[Any, ...], request: ClaimRequest) -> tuple[Message, ...]:
+    """The primary of the common case and what is coalesced with it."""
+    primary = Message._make(row[:_COLUMNS])
     if primary.failed_before:
         return (primary,)
-    if request.batching is Batching.ALL:
-        return coalesce(primary, _messages(tx, "claim_everything", _search(tx, request)))
-    company: list[Message] = []
+    followers: list[Message] = []
     if request.batching is Batching.THREAD and joins_thread(primary):
-        thread = {"primary": primary.id, "thread": primary.thread}
-        company += _messages(tx, "claim_thread", _search(tx, request) | thread)
-    if not is_plain or primary.priority <= ROOM_PRIORITY:
-        posts = {"priority": ROOM_PRIORITY, "channel": ROOM_CHANNEL}
-        found = _messages(tx, "claim_room_posts", _search(tx, request) | posts)
-        company += _passive_only(found, primary) if request.batching is Batching.NONE else found
-    return coalesce(primary, company) if company else (primary,)
+        followers = read_thread(tx, request.agent, primary.thread, primary.id + 1, (), MAX_MESSAGES)
+    posts = read_room_posts(tx, request.agent, ()) if row[_HAS_POSTS] else []
+    return _coalesced(primary, followers, posts, request) if followers or posts else (primary,)
+
+
+def _coalesced(
+    primary: Message, followers: list[Message], posts: list[Message], request: ClaimRequest
+) -> tuple[Message, ...]:
+    """Chat messages of the primary's thread join it, and so do room posts."""
+    company = followers if joins_thread(primary) else []
+    company = company + (_passive_only(posts, primary) if request.batching is Batching.NONE else posts)
+    return coalesce(primary, company)
 
 
 def _passive_only(posts: list[Message], primary: Message) -> list[Message]:
@@ -100,11 +143,6 @@ def _passive_only(posts: list[Message], primary: Message) -> list[Message]:
         if post.priority <= PASSIVE_PRIORITY
         and not any(other.thread == post.thread and other.id < post.id for other in waking)
     ]
-
-
-def _search(tx: Transaction, request: ClaimRequest) -> dict[str, object]:
-    held = encode_json(sorted(request.held_teams))
-    return {"agent": request.agent, "now": tx.now, "limit": MAX_MESSAGES, "passive": PASSIVE_PRIORITY, "held": held}
 
 
 def _sessions(tx: Transaction, primaries: Sequence[tuple[AgentId, str]]) -> dict[AgentId, list[SessionId]]:

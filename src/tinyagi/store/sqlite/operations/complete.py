@@ -15,6 +15,7 @@ from tinyagi.store.sqlite.operations.conversations import close_conversations, t
 from tinyagi.store.sqlite.operations.enqueue import Inflow
 from tinyagi.store.sqlite.operations.finish import release_orphans
 from tinyagi.store.sqlite.operations.hand_on import HandOn, Refused
+from tinyagi.store.sqlite.operations.ready import Unfinished
 from tinyagi.store.sqlite.operations.respond import notice, respond, row_of
 from tinyagi.store.sqlite.operations.sessions import keep_session
 from tinyagi.store.sqlite.operations.spending import add_charges
@@ -39,10 +40,11 @@ def complete(tx: Transaction, requests: Sequence[CompleteRequest]) -> list[tuple
 def complete_and_claim(
     tx: Transaction, requests: Sequence[tuple[CompleteRequest, ClaimRequest]]
 ) -> list[tuple[tuple[Message, ...], Claim | None]]:
-    """Complete each run and take the next message of its lane."""
+    """Complete each run and take the next message of its lane; the next claim finishes an unfinished search."""
     handed_on = complete(tx, [completed for completed, _ in requests])
     claims = claim_next(tx, [wanted for _, wanted in requests])
-    return list(zip(handed_on, claims, strict=True))
+    taken = [None if isinstance(held, Unfinished) else held for held in claims]
+    return list(zip(handed_on, taken, strict=True))
 
 
 def release_next(tx: Transaction, results: Sequence[tuple[tuple[Message, ...], Claim | None]]) -> list[None]:

@@ -114,7 +114,8 @@ class Inflow:
             tx.now,
             event_id,
         )
-        self._messages.append((*message[:10], *message[12:17], new.available_at, tx.now, event_id))
+        waits_for = "time" if new.available_at > tx.now else None
+        self._messages.append((*message[:10], *message[12:17], new.available_at, tx.now, tx.now, event_id, waits_for))
         history_id = self.add_history(message, Role.USER, new.message, event_id)
         tx.record(MessageReceived(message._asdict(), history_id), message)
         for fact in new.facts:

@@ -17,6 +17,7 @@ from tinyagi.domain.messages import Claim, Message
 from tinyagi.domain.retry import Dead, Failure, FailureKind, Retry, RetryPolicy, Wait
 from tinyagi.store.base import Withheld
 from tinyagi.store.sqlite.operations.claim import change_lanes
+from tinyagi.store.sqlite.operations.ready import Unfinished
 from tinyagi.store.sqlite.operations.respond import notice, row_of
 from tinyagi.store.sqlite.operations.returns import Returns
 from tinyagi.store.sqlite.operations.spending import add_charges
@@ -103,9 +104,9 @@ def _withhold(tx: Transaction, request: EndRequest, withheld: Withheld) -> None:
         hold(tx, request.claim.agent, withheld.hold_until, request.reason, 0)
 
 
-def release_orphans(tx: Transaction, claims: Sequence[Claim | None]) -> list[None]:
+def release_orphans(tx: Transaction, claims: Sequence[Claim | Unfinished | None]) -> list[None]:
     """Give back claims whose callers have gone before they learned of them."""
-    release(tx, [EndRequest(claim, "the caller has gone") for claim in claims if claim is not None])
+    release(tx, [EndRequest(claim, "the caller has gone") for claim in claims if isinstance(claim, Claim)])
     return [None] * len(claims)
 
 

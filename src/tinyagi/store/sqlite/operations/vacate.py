@@ -7,6 +7,7 @@ from typing import Final
 from tinyagi.domain.events import MessageDead, MessageMoved
 from tinyagi.domain.ids import AgentId
 from tinyagi.domain.messages import Message
+from tinyagi.store.sqlite.operations.ready import unpark_threads
 from tinyagi.store.sqlite.operations.returns import Returns
 from tinyagi.store.sqlite.transaction import Transaction
 
@@ -59,4 +60,7 @@ def _move_slice(tx: Transaction, request: MoveRequest) -> int:
 
 def _pending(tx: Transaction, agent: AgentId) -> list[Message]:
     found = tx.connection.execute(tx.sql["pending_of_lane"], {"agent": agent, "limit": SLICE})
-    return [Message._make(row) for row in found]
+    messages = [Message._make(row) for row in found]
+    # If no further slice follows, nothing else would bring back what waits behind these.
+    unpark_threads(tx, agent, {message.thread for message in messages})
+    return messages

@@ -1,0 +1,210 @@
+"""A claim costs the same with a small and with a large backlog, whatever keeps that backlog from running.
+
+Cost is counted in steps of SQLite's machine on the writer's connection, so the numbers are the same on every machine.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Final
+
+import apsw
+import pytest
+
+from tests.contract.conftest import CODER, DEV
+from tests.support.clock import FakeClock
+from tinyagi.domain.batching import Batching
+from tinyagi.domain.ids import TeamId
+from tinyagi.domain.messages import ROOM_CHANNEL, ROOM_PRIORITY, Claim, NewMessage, Outcome, RoomPost
+from tinyagi.domain.retry import Failure, FailureKind
+from tinyagi.store.sqlite.connection import connect
+from tinyagi.store.sqlite.operations.ready import SEARCH_LIMIT
+from tinyagi.store.sqlite.operations.vacate import SLICE as LANE_SLICE
+from tinyagi.store.sqlite.store import SqliteStore
+
+SMALL, LARGE = 100, 5000
+STUMBLE = Failure(FailureKind.MESSAGE, "stumbled")
+NONE: Final[frozenset[TeamId]] = frozenset()
+
+
+class CountedStore:
+    """A store whose writer counts its steps."""
+
+    def __init__(self, store: SqliteStore, clock: FakeClock, statements: list[tuple[str, int]]) -> None:
+        self.store = store
+        self.clock = clock
+        self._statements = statements
+
+    async def say(self, *messages: NewMessage) -> None:
+        await self.store.queue.enqueue_many(messages)
+
+    async def claim(self, batching: Batching = Batching.NONE, held: frozenset[TeamId] = NONE) -> Claim | None:
+        return await self.store.queue.claim(CODER, batching=batching, held_teams=held)
+
+    async def steps_of(self, work: Awaitable[object]) -> int:
+        self._statements.clear()
+        await work
+        return sum(steps for _, steps in self._statements)
+
+    @property
+    def largest_statement(self) -> int:
+        return max(steps for _, steps in self._statements)
+
+    @property
+    def commits(self) -> int:
+        return sum(sql == "COMMIT" for sql, _ in self._statements)
+
+
+@asynccontextmanager
+async def counted(path: Path) -> AsyncIterator[CountedStore]:
+    clock, statements, connections = FakeClock(), list[tuple[str, int]](), list[apsw.Connection]()
+
+    def remember(file: Path, busy_timeout: timedelta) -> apsw.Connection:
+        connections.append(connect(file, busy_timeout))
+        return connections[-1]
+
+    def note(profile: dict[str, Any]) -> None:
+        statements.append((profile["sql"], profile["stmt_status"]["SQLITE_STMTSTATUS_VM_STEP"]))
+
+    async with await SqliteStore.open(path, clock=clock, connect=remember) as store:
+        connections[0].trace_v2(apsw.SQLITE_TRACE_PROFILE, note)
+        yield CountedStore(store, clock, statements)
+        connections[0].trace_v2(0, None)
+
+
+Shape = Callable[[CountedStore, int], Awaitable[Callable[[], Awaitable[Claim | None]]]]
+"""Fills a lane with a backlog of a size and returns the claim to be measured."""
+
+
+async def nothing_in_the_way(ground: CountedStore, size: int) -> Callable[[], Awaitable[Claim | None]]:
+    await ground.say(*(NewMessage("x", CODER, sender=f"s{n}") for n in range(size)))
+    return ground.claim
+
+
+async def delayed_to_one_instant(ground: CountedStore, size: int) -> Callable[[], Awaitable[Claim | None]]:
+    due = ground.clock.now + 1000
+    await ground.say(*(NewMessage("x", CODER, sender=f"s{n % 7}", available_at=due) for n in range(size)))
+    ground.clock.now = due
+    return ground.claim
+
+
+async def delayed_until_tomorrow(ground: CountedStore, size: int) -> Callable[[], Awaitable[Claim | None]]:
+    tomorrow = ground.clock.now + 86_400_000
+    await ground.say(*(NewMessage("x", CODER, available_at=tomorrow) for _ in range(size)), NewMessage("now", CODER))
+    return ground.claim
+
+
+async def an_urgent_one_over_a_backlog(ground: CountedStore, size: int) -> Callable[[], Awaitable[Claim | None]]:
+    await ground.say(*(NewMessage("x", CODER, sender=f"s{n % 7}") for n in range(size)))
+    await ground.say(NewMessage("urgent", CODER, sender="ada", priority=5))
+    return ground.claim
+
+
+async def mixed_priorities_in_one_run(ground: CountedStore, size: int) -> Callable[[], Awaitable[Claim | None]]:
+    await ground.say(*(NewMessage("x", CODER, sender=f"s{n % 7}", priority=n % 3) for n in range(size)))
+    return lambda: ground.claim(Batching.ALL)
+
+
+async def behind_one_chat_in_back_off(ground: CountedStore, size: int) -> Callable[[], Awaitable[Claim | None]]:
+    await ground.say(*(NewMessage("x", CODER, sender="stuck") for _ in range(size)), NewMessage("free", CODER))
+    await fail(ground)
+    # The first claim parks what it meets; measured is what every later one costs.
+    await complete(ground)
+    await ground.say(NewMessage("free", CODER), NewMessage("another", CODER, sender="stuck"))
+    return ground.claim
+
+
+async def only_a_chat_in_back_off(ground: CountedStore, size: int) -> Callable[[], Awaitable[Claim | None]]:
+    await ground.say(*(NewMessage("x", CODER, sender="stuck") for _ in range(size)))
+    await fail(ground)
+    assert await ground.claim() is None
+    return ground.claim
+
+
+async def a_chat_after_its_back_off(ground: CountedStore, size: int) -> Callable[[], Awaitable[Claim | None]]:
+    await only_a_chat_in_back_off(ground, size)
+    ground.clock.now += 60_000
+    await complete(ground)
+    return ground.claim
+
+
+async def behind_a_held_team(ground: CountedStore, size: int) -> Callable[[], Awaitable[Claim | None]]:
+    held = frozenset({DEV})
+    await ground.say(*(NewMessage("x", CODER, sender=f"s{n % 7}", team=DEV) for n in range(size)))
+    await ground.say(NewMessage("free", CODER, sender="s1"))
+    await complete(ground, held=held)
+    await ground.say(NewMessage("free", CODER, sender="s1"))
+    return lambda: ground.claim(held=held)
+
+
+async def a_room_in_back_off(ground: CountedStore, size: int) -> Callable[[], Awaitable[Claim | None]]:
+    await ground.say(NewMessage("x", CODER, channel=ROOM_CHANNEL, team=DEV, priority=ROOM_PRIORITY))
+    await fail(ground)
+    for _ in range(size):
+        await ground.store.queue.post(RoomPost(DEV, "line", (CODER,), "a line", wakes=False), sender="ada")
+    await ground.say(NewMessage("free", CODER))
+    return lambda: ground.claim(Batching.THREAD)
+
+
+async def fail(ground: CountedStore) -> None:
+    claim = await ground.claim()
+    assert claim is not None
+    await ground.store.queue.fail(claim, STUMBLE)
+
+
+async def complete(ground: CountedStore, held: frozenset[TeamId] = NONE) -> None:
+    claim = await ground.claim(held=held)
+    assert claim is not None
+    await ground.store.queue.complete(claim, Outcome("done"))
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        nothing_in_the_way,
+        delayed_to_one_instant,
+        delayed_until_tomorrow,
+        an_urgent_one_over_a_backlog,
+        mixed_priorities_in_one_run,
+        behind_one_chat_in_back_off,
+        only_a_chat_in_back_off,
+        a_chat_after_its_back_off,
+        behind_a_held_team,
+        a_room_in_back_off,
+    ],
+)
+async def test_a_claim_takes_as_many_steps_with_a_large_backlog_as_with_a_small_one(
+    tmp_path: Path, shape: Shape
+) -> None:
+    steps = []
+    for size in (SMALL, LARGE):
+        async with counted(tmp_path / f"{size}.db") as ground:
+            claim = await shape(ground, size)
+            steps.append(await ground.steps_of(claim()))
+
+    small, large = steps
+    assert large <= 1.2 * small, steps
+
+
+async def test_a_blocked_backlog_is_parked_in_steps_that_let_other_writes_pass(tmp_path: Path) -> None:
+    async with counted(tmp_path / "queue.db") as ground:
+        await ground.say(*(NewMessage("x", CODER, sender="stuck") for _ in range(3 * SEARCH_LIMIT)))
+        await ground.say(NewMessage("free", CODER))
+        await fail(ground)
+
+        await ground.steps_of(ground.claim())
+
+        assert ground.commits == 3
+        assert ground.largest_statement < 40 * SEARCH_LIMIT
+
+
+async def test_every_slice_of_a_vacated_lane_takes_the_same_steps(tmp_path: Path) -> None:
+    largest = []
+    for size in (2 * LANE_SLICE, 6 * LANE_SLICE):
+        async with counted(tmp_path / f"{size}.db") as ground:
+            await ground.say(*(NewMessage("x", CODER, sender=f"s{n % 7}") for n in range(size)))
+            await ground.steps_of(ground.store.queue.abandon(CODER, reason="gone"))
+            largest.append(ground.largest_statement)
+
+    assert largest[1] <= 1.2 * largest[0]
