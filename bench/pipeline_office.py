@@ -36,6 +36,7 @@ from tinyagi.store.sqlite.operations.enqueue import EnqueueRequest, enqueue
 from tinyagi.store.sqlite.operations.finish import EndRequest, FailRequest, fail, release
 from tinyagi.store.sqlite.operations.letters import RetryRequest, retry_dead
 from tinyagi.store.sqlite.operations.log import AppendRequest, append
+from tinyagi.store.sqlite.operations.ready import Unfinished
 from tinyagi.store.sqlite.operations.rooms import PostRequest, delivery, post
 from tinyagi.store.sqlite.transaction import Context, Transaction
 from tinyagi.store.statements import load_statements
@@ -232,10 +233,10 @@ class Office:
             (held,) = claim(self._tx, [_next_of(agent)])
             self._begin(agent, held)
 
-    def _begin(self, agent: AgentId, held: Claim | None) -> None:
+    def _begin(self, agent: AgentId, held: Claim | Unfinished | None) -> None:
         """A run, and how it will end."""
         self._running.pop(agent, None)
-        if held is None:
+        if not isinstance(held, Claim):
             return
         self._running[agent] = held
         self._waiting[agent] -= len(held.messages)

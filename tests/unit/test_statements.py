@@ -166,7 +166,7 @@ def test_an_unfinished_statement_is_refused(rest: str) -> None:
 def test_our_migrations_split_into_their_statements() -> None:
     for _, name, text in load_migrations("sqlite"):
         without_comments = re.sub(r"--.*", "", text)
-        wanted = len(re.findall(r"^(?:CREATE|INSERT) ", without_comments, re.MULTILINE))
+        wanted = len(re.findall(r"^(?:ALTER|CREATE|DROP|INSERT|UPDATE) ", without_comments, re.MULTILINE))
         assert len(list(split_statements(text))) == wanted, name
 
 
