@@ -1,11 +1,10 @@
-"""The board: projects with their prefixes, tasks in their columns, comments, and the work that a move sends."""
+"""The board: projects with their prefixes, tasks in their columns, and comments."""
 
 import asyncio
 from dataclasses import replace
 
 import pytest
 
-from tests.contract.conftest import CODER
 from tests.support.clock import FakeClock
 from tinyagi.domain.board import (
     AssigneeType,
@@ -18,13 +17,10 @@ from tinyagi.domain.board import (
     TaskId,
     TaskStatus,
 )
-from tinyagi.domain.errors import Conflict, DuplicateMessage, InvalidInput, NotFound
-from tinyagi.domain.ids import MessageId
-from tinyagi.domain.messages import NewMessage
+from tinyagi.domain.errors import Conflict, InvalidInput, NotFound
 from tinyagi.store.base import Store
 
 BACKLOG, TODO, IN_PROGRESS, DONE = TaskStatus.BACKLOG, TaskStatus.TODO, TaskStatus.IN_PROGRESS, TaskStatus.DONE
-WORK = NewMessage("work on it", CODER)
 
 
 async def add(store: Store, *titles: str, status: TaskStatus = BACKLOG) -> list[Task]:
@@ -33,10 +29,6 @@ async def add(store: Store, *titles: str, status: TaskStatus = BACKLOG) -> list[
 
 async def titles(store: Store, status: TaskStatus) -> list[str]:
     return [task.title for task in await store.board.tasks(status=status)]
-
-
-async def pending(store: Store) -> int:
-    return (await store.queue.depth()).pending
 
 
 async def test_a_project_comes_back_as_it_was_added(store: Store, clock: FakeClock) -> None:
@@ -78,11 +70,11 @@ async def test_a_chosen_prefix_belongs_to_one_project(store: Store) -> None:
     with pytest.raises(Conflict, match="WEB is taken"):
         await store.board.add_project(NewProject("Other", prefix="web"))
     with pytest.raises(Conflict, match="WEB is taken"):
-        await store.board.replace_project(replace(app, prefix="WEB"))
+        await store.board.change_project(app.id, {"prefix": "WEB"})
     with pytest.raises(Conflict, match="T is taken"):
         await store.board.add_project(NewProject("Other", prefix="t"))
     assert (await store.board.add_project(NewProject("T"))).prefix == "PROJ"
-    assert (await store.board.replace_project(web)).prefix == "WEB"
+    assert (await store.board.change_project(web.id, {"prefix": "web"})).prefix == "WEB"
 
 
 @pytest.mark.parametrize("prefix", ["", "1A", "A-B", "WÄB", "ABCDEFGHIJK"])
@@ -91,33 +83,34 @@ async def test_a_prefix_has_letters_and_digits_only(store: Store, prefix: str) -
         await store.board.add_project(NewProject("Site", prefix=prefix))
 
 
-async def test_a_project_is_replaced_as_it_is_given(store: Store, clock: FakeClock) -> None:
-    added = await store.board.add_project(NewProject("Site"))
+async def test_of_a_project_the_given_fields_are_changed_and_no_others(store: Store, clock: FakeClock) -> None:
+    added = await store.board.add_project(NewProject("Site", "d", "web", "red"))
     clock.now += 5
 
-    replaced = await store.board.replace_project(
-        replace(added, name="App", description="d", prefix="APP", color="red", status=ProjectStatus.ARCHIVED)
+    assert await store.board.change_project(added.id, {"name": "App"}) == replace(
+        added, name="App", updated_at=clock.now
+    )
+    changed = await store.board.change_project(
+        added.id, {"description": "e", "prefix": "app", "color": None, "status": ProjectStatus.ARCHIVED}
     )
 
-    assert (replaced.created_at, replaced.updated_at) == (added.created_at, clock.now)
-    assert replaced.status is ProjectStatus.ARCHIVED
-    assert await store.board.project(added.id) == replaced
+    assert (changed.name, changed.description, changed.prefix, changed.color) == ("App", "e", "APP", None)
+    assert (changed.created_at, changed.updated_at) == (added.created_at, clock.now)
+    assert changed.status is ProjectStatus.ARCHIVED
+    assert await store.board.project(added.id) == changed
 
 
 async def test_what_is_not_there_is_not_found(store: Store) -> None:
     (task,) = await add(store, "x")
-    project = await store.board.add_project(NewProject("Site"))
     nobody, nothing = ProjectId("proj_0"), TaskId("task_0")
 
     calls = (
         store.board.project(nobody),
-        store.board.replace_project(replace(project, id=nobody)),
+        store.board.change_project(nobody, {"name": "App"}),
         store.board.delete_project(nobody),
         store.board.task(nothing),
-        store.board.add_task(NewTask("y", project_id=nobody)),
-        store.board.replace_task(replace(task, id=nothing)),
-        store.board.replace_task(replace(task, project_id=nobody)),
-        store.board.reorder({TODO: [nothing]}, work={}),
+        store.board.change_task(nothing, {"title": "y"}),
+        store.board.reorder({TODO: [nothing]}),
         store.board.delete_task(nothing),
         store.board.comments(nothing),
         store.board.add_comment(nothing, author="Ada", author_type="user", content="c"),
@@ -126,6 +119,19 @@ async def test_what_is_not_there_is_not_found(store: Store) -> None:
 
     for call in calls:
         with pytest.raises(NotFound):
+            await call
+    assert await store.board.tasks() == (task,)
+
+
+async def test_a_task_cannot_name_a_project_that_is_not_there(store: Store) -> None:
+    (task,) = await add(store, "x")
+    nobody = ProjectId("proj_0")
+
+    for call in (
+        store.board.add_task(NewTask("y", project_id=nobody)),
+        store.board.change_task(task.id, {"project_id": nobody}),
+    ):
+        with pytest.raises(InvalidInput, match="no project proj_0"):
             await call
     assert await store.board.tasks() == (task,)
 
@@ -159,8 +165,8 @@ async def test_an_identifier_stays_when_the_task_or_its_prefix_changes(store: St
     web = await store.board.add_project(NewProject("Site", prefix="WEB"))
     task = await store.board.add_task(NewTask("t", project_id=web.id))
 
-    await store.board.replace_project(replace(web, prefix="SITE"))
-    moved = await store.board.replace_task(replace(task, project_id=None, number=9, identifier="X-9"))
+    await store.board.change_project(web.id, {"prefix": "SITE"})
+    moved = await store.board.change_task(task.id, {"project_id": None})
 
     assert (moved.identifier, moved.number, moved.project_id) == ("WEB-1", 1, None)
     assert (await store.board.add_task(NewTask("t", project_id=web.id))).identifier == "SITE-1"
@@ -189,84 +195,46 @@ async def test_tasks_come_in_the_order_of_their_columns(store: Store) -> None:
     assert [task.title for task in await store.board.tasks(project=web.id, status=DONE)] == ["done 1"]
 
 
-async def test_a_task_is_replaced_as_it_is_given(store: Store, clock: FakeClock) -> None:
+async def test_of_a_task_the_given_fields_are_changed_and_no_others(store: Store, clock: FakeClock) -> None:
     (task,) = await add(store, "x")
     web = await store.board.add_project(NewProject("Site"))
     clock.now += 5
 
-    replaced = await store.board.replace_task(
-        replace(
-            task,
-            title="y",
-            description="d",
-            assignee="dev",
-            assignee_type=AssigneeType.TEAM,
-            project_id=web.id,
-        )
+    assert await store.board.change_task(task.id, {"title": "y"}) == replace(task, title="y", updated_at=clock.now)
+    changed = await store.board.change_task(
+        task.id,
+        {"description": "d", "assignee": "dev", "assignee_type": AssigneeType.TEAM, "project_id": web.id},
     )
 
-    assert (replaced.created_at, replaced.updated_at) == (task.created_at, clock.now)
-    assert replaced.assignee_type is AssigneeType.TEAM
-    assert await store.board.task(task.id) == replaced
+    assert (changed.title, changed.description, changed.assignee, changed.project_id) == ("y", "d", "dev", web.id)
+    assert (changed.created_at, changed.updated_at) == (task.created_at, clock.now)
+    assert changed.assignee_type is AssigneeType.TEAM
+    assert await store.board.task(task.id) == changed
+
+
+async def test_a_change_is_checked_as_a_whole_and_refused_as_a_whole(store: Store) -> None:
+    task = await store.board.add_task(NewTask("x", assignee="coder", assignee_type=AssigneeType.AGENT))
+    seen = []
+
+    def refuse(changed: Task) -> None:
+        seen.append((changed.title, changed.assignee, changed.assignee_type))
+        raise InvalidInput("no team coder")
+
+    with pytest.raises(InvalidInput, match="no team coder"):
+        await store.board.change_task(task.id, {"title": "y", "assignee_type": AssigneeType.TEAM}, check=refuse)
+
+    assert set(seen) == {("y", "coder", AssigneeType.TEAM)}
+    assert await store.board.tasks() == (task,)
 
 
 async def test_in_another_column_a_task_stands_at_the_end(store: Store) -> None:
     (task,) = await add(store, "moves")
     await add(store, "first", "second", status=TODO)
 
-    await store.board.replace_task(replace(task, status=TODO))
+    await store.board.change_task(task.id, {"status": TODO})
     await add(store, "last", status=TODO)
 
     assert await titles(store, TODO) == ["first", "second", "moves", "last"]
-
-
-async def test_a_task_that_is_added_in_progress_sends_its_work(store: Store) -> None:
-    await store.board.add_task(NewTask("x", status=IN_PROGRESS), work=WORK)
-    await store.board.add_task(NewTask("y", status=TODO), work=WORK)
-
-    assert await pending(store) == 1
-    claim = await store.queue.claim(CODER)
-    assert claim is not None
-    assert claim.primary.message == "work on it"
-
-
-async def test_work_is_sent_when_the_task_moves_into_progress_and_not_when_it_is_there(store: Store) -> None:
-    (task,) = await add(store, "x")
-
-    moved = await store.board.replace_task(replace(task, status=IN_PROGRESS), work=WORK)
-    assert await pending(store) == 1
-    await store.board.replace_task(replace(moved, title="y"), work=WORK)
-    await store.board.replace_task(replace(moved, status=DONE), work=WORK)
-    assert await pending(store) == 1
-    await store.board.replace_task(replace(moved, status=IN_PROGRESS), work=WORK)
-    assert await pending(store) == 2
-
-
-async def test_two_who_move_a_task_at_the_same_time_send_it_once(store: Store) -> None:
-    (task,) = await add(store, "x")
-
-    moves = (store.board.replace_task(replace(task, status=IN_PROGRESS), work=WORK) for _ in range(5))
-    await asyncio.gather(*moves)
-
-    assert await pending(store) == 1
-
-
-async def test_a_task_does_not_move_without_its_work(store: Store) -> None:
-    (task,) = await add(store, "x")
-    repeated = WORK._replace(message_id=MessageId("m1"))
-    await store.queue.enqueue(repeated)
-
-    with pytest.raises(DuplicateMessage, match="m1"):
-        await store.board.replace_task(replace(task, status=IN_PROGRESS), work=repeated)
-    with pytest.raises(DuplicateMessage, match="m1"):
-        await store.board.add_task(NewTask("y", status=IN_PROGRESS), work=repeated)
-    with pytest.raises(DuplicateMessage, match="m1"):
-        await store.board.reorder({IN_PROGRESS: [task.id]}, work={task.id: repeated})
-    with pytest.raises(InvalidInput, match="no agent id"):
-        await store.board.replace_task(task, work=WORK._replace(agent="Not An Id"))  # type: ignore[arg-type]
-
-    assert await store.board.tasks() == (task,)
-    assert await pending(store) == 1
 
 
 async def test_reordering_puts_tasks_into_columns_in_this_order(store: Store, clock: FakeClock) -> None:
@@ -274,7 +242,7 @@ async def test_reordering_puts_tasks_into_columns_in_this_order(store: Store, cl
     (d,) = await add(store, "d", status=TODO)
     clock.now += 5
 
-    board = await store.board.reorder({TODO: [c.id, d.id], BACKLOG: [b.id, a.id]}, work={})
+    board = await store.board.reorder({TODO: [c.id, d.id], BACKLOG: [b.id, a.id]})
 
     assert board == await store.board.tasks()
     assert [(task.status, task.title) for task in board] == [
@@ -291,34 +259,20 @@ async def test_what_is_not_named_in_a_column_comes_after_what_is(store: Store) -
     a, _, c = await add(store, "a", "b", "c")
     (d,) = await add(store, "d", status=TODO)
 
-    await store.board.reorder({BACKLOG: [d.id, c.id]}, work={})
+    await store.board.reorder({BACKLOG: [d.id, c.id]})
     assert await titles(store, BACKLOG) == ["d", "c", "a", "b"]
 
-    await store.board.reorder({DONE: [a.id]}, work={})
+    await store.board.reorder({DONE: [a.id]})
     assert await titles(store, BACKLOG) == ["d", "c", "b"]
-
-
-async def test_reordering_sends_the_work_of_what_moves_into_progress(store: Store) -> None:
-    (there,) = await add(store, "there", status=IN_PROGRESS)
-    moves, silent = await add(store, "moves", "silent")
-    work = {task.id: WORK._replace(message=task.title) for task in (there, moves)}
-
-    await store.board.reorder({IN_PROGRESS: [silent.id, moves.id, there.id]}, work=work)
-
-    assert await titles(store, IN_PROGRESS) == ["silent", "moves", "there"]
-    claim = await store.queue.claim(CODER)
-    assert claim is not None
-    assert claim.primary.message == "moves"
-    assert await pending(store) == 0
 
 
 async def test_a_refused_order_changes_nothing(store: Store) -> None:
     a, b = await add(store, "a", "b")
 
     with pytest.raises(InvalidInput, match="one place"):
-        await store.board.reorder({TODO: [a.id], DONE: [a.id]}, work={})
+        await store.board.reorder({TODO: [a.id], DONE: [a.id]})
     with pytest.raises(NotFound, match="task_0"):
-        await store.board.reorder({TODO: [a.id, TaskId("task_0")]}, work={})
+        await store.board.reorder({TODO: [a.id, TaskId("task_0")]})
 
     assert await store.board.tasks() == (a, b)
 

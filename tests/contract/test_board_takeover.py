@@ -68,8 +68,8 @@ async def test_tasks_stand_below_what_is_there_in_their_order(store: Store) -> N
 
 async def test_what_is_here_already_stays_as_it_is(store: Store) -> None:
     await store.board.take_over([GARDEN], [DIG], [SAID])
-    moved = await store.board.replace_task(replace(DIG, title="Dug", status=DONE))
-    await store.board.replace_project(replace(GARDEN, prefix="PARK"))
+    moved = await store.board.change_task(DIG.id, {"title": "Dug", "status": DONE})
+    await store.board.change_project(GARDEN.id, {"prefix": "PARK"})
     await store.board.add_project(NewProject("Gear", prefix="GAR"))
 
     again = await store.board.take_over([GARDEN], [DIG, REST, REST], [SAID, SAID])

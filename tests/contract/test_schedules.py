@@ -12,7 +12,7 @@ from tests.contract.test_claim import take
 from tests.support.clock import FakeClock
 from tinyagi.domain.errors import Conflict, DuplicateMessage, InvalidInput, NotFound
 from tinyagi.domain.ids import MessageId
-from tinyagi.domain.messages import NewMessage
+from tinyagi.domain.messages import Message, NewMessage
 from tinyagi.domain.schedules import NewSchedule, Schedule, ScheduleId
 from tinyagi.store.base import Store
 from tinyagi.store.sqlite.store import SqliteStore
@@ -20,6 +20,25 @@ from tinyagi.store.sqlite.store import SqliteStore
 DAILY = NewSchedule("daily", CODER, "report", cron="0 9 * * *")
 ONCE = NewSchedule("once", CODER, "remind", run_at=500)
 MESSAGE = NewMessage("report", CODER, channel="schedule", sender="Scheduler")
+
+
+def kept(before: Schedule, _: Schedule) -> int | None:
+    """An edit that leaves the due time."""
+    return before.next_at
+
+
+async def fire(
+    store: Store, schedule: Schedule, message: NewMessage | None = MESSAGE, *, next_at: int | None
+) -> Message | None:
+    """Fire it for the due time at which it was seen."""
+    assert schedule.next_at is not None
+    return await store.schedules.fire(
+        schedule.id, schedule.next_at, message=lambda _: message, next_at=lambda _: next_at
+    )
+
+
+async def find(store: Store, schedule: ScheduleId) -> Schedule:
+    return next(one for one in await store.schedules.all() if one.id == schedule)
 
 
 async def pending(store: Store) -> int:
@@ -49,7 +68,6 @@ async def test_a_schedule_comes_back_as_it_was_added(store: Store, clock: FakeCl
         updated_at=clock.now,
     )
     assert (once.cron, once.run_at, once.enabled) == (None, 500, True)
-    assert await store.schedules.find(daily.id) == daily
     assert await store.schedules.all() == (daily, once)
 
 
@@ -60,8 +78,8 @@ async def test_a_label_belongs_to_one_schedule(store: Store) -> None:
     with pytest.raises(Conflict, match="daily"):
         await store.schedules.add(replace(ONCE, label="daily"), next_at=500)
     with pytest.raises(Conflict, match="daily"):
-        await store.schedules.replace(replace(once, label="daily"))
-    assert (await store.schedules.replace(daily)).label == "daily"
+        await store.schedules.change(once.id, {"label": "daily"}, next_at=kept)
+    assert (await store.schedules.change(daily.id, {"label": "daily"}, next_at=kept)).label == "daily"
     assert len(await store.schedules.all()) == 2
 
 
@@ -76,21 +94,43 @@ async def test_a_schedule_has_a_label_and_either_cron_or_an_instant(store: Store
     with pytest.raises(InvalidInput):
         await store.schedules.add(bad, next_at=1000)
     with pytest.raises(InvalidInput):
-        await store.schedules.replace(replace(stored, label=bad.label, cron=bad.cron, run_at=bad.run_at))
+        await store.schedules.change(
+            stored.id, {"label": bad.label, "cron": bad.cron, "run_at": bad.run_at}, next_at=kept
+        )
     assert await store.schedules.all() == (stored,)
 
 
-async def test_a_schedule_is_replaced_as_it_is_given(store: Store, clock: FakeClock) -> None:
+async def test_of_a_schedule_the_given_fields_are_changed_and_no_others(store: Store, clock: FakeClock) -> None:
     stored = await store.schedules.add(DAILY, next_at=1000)
     clock.now += 5
-    given = replace(
-        stored, label="l", agent_id=WRITER, message="m", cron=None, run_at=7, enabled=False, timezone="UTC", next_at=7
+
+    relabelled = await store.schedules.change(stored.id, {"label": "l"}, next_at=kept)
+    assert relabelled == replace(stored, label="l", updated_at=clock.now)
+    changed = await store.schedules.change(
+        stored.id,
+        {"agent_id": WRITER, "message": "m", "run_at": 7, "enabled": False, "timezone": "UTC"},
+        next_at=lambda _, after: after.run_at,
     )
 
-    replaced = await store.schedules.replace(given)
+    assert changed == replace(
+        relabelled, agent_id=WRITER, message="m", cron=None, run_at=7, enabled=False, timezone="UTC", next_at=7
+    )
+    assert await store.schedules.all() == (changed,)
 
-    assert replaced == replace(given, updated_at=clock.now)
-    assert await store.schedules.find(stored.id) == replaced
+
+async def test_an_edit_sees_the_schedule_before_and_after_it_and_may_be_refused(store: Store) -> None:
+    stored = await store.schedules.add(DAILY, next_at=1000)
+    seen = []
+
+    def refuse(before: Schedule, after: Schedule) -> int | None:
+        seen.append((before.cron, after.cron))
+        raise InvalidInput("never comes")
+
+    with pytest.raises(InvalidInput, match="never comes"):
+        await store.schedules.change(stored.id, {"cron": "0 0 30 2 *"}, next_at=refuse)
+
+    assert set(seen) == {("0 9 * * *", "0 0 30 2 *")}
+    assert await store.schedules.all() == (stored,)
 
 
 async def test_what_is_not_there_is_not_found(store: Store) -> None:
@@ -98,8 +138,7 @@ async def test_what_is_not_there_is_not_found(store: Store) -> None:
     await store.schedules.delete(stored.id)
 
     for call in (
-        store.schedules.find(stored.id),
-        store.schedules.replace(stored),
+        store.schedules.change(stored.id, {"label": "l"}, next_at=kept),
         store.schedules.delete(ScheduleId("sched_0")),
     ):
         with pytest.raises(NotFound, match="schedule list"):
@@ -123,34 +162,61 @@ async def test_due_is_what_is_enabled_and_whose_instant_has_come(store: Store) -
 async def test_firing_sends_the_message_and_goes_on(store: Store) -> None:
     daily = await store.schedules.add(DAILY, next_at=1000)
 
-    sent = await store.schedules.fire(daily, MESSAGE, next_at=2000)
+    sent = await fire(store, daily, next_at=2000)
 
     assert sent is not None
     assert (sent.message, sent.channel) == ("report", "schedule")
     assert (await take(store)).primary.id == sent.id
-    assert await store.schedules.find(daily.id) == replace(daily, next_at=2000, last_at=1000)
+    assert await find(store, daily.id) == replace(daily, next_at=2000, last_at=1000)
     assert await store.schedules.due(1999) == ()
 
 
 async def test_what_fires_for_the_last_time_is_never_due_again(store: Store) -> None:
     once = await store.schedules.add(ONCE, next_at=500)
 
-    await store.schedules.fire(once, MESSAGE, next_at=None)
+    await fire(store, once, next_at=None)
 
     assert await store.schedules.next_due_at() is None
-    fired = await store.schedules.find(once.id)
-    assert (fired.next_at, fired.last_at) == (None, 500)
-    assert await store.schedules.fire(fired, MESSAGE, next_at=None) is None
+    fired = await find(store, once.id)
+    assert (fired.enabled, fired.next_at, fired.last_at) == (False, None, 500)
+    assert await fire(store, once, next_at=None) is None
+
+
+async def test_a_due_time_without_a_message_is_passed_over(store: Store) -> None:
+    daily = await store.schedules.add(DAILY, next_at=1000)
+    once = await store.schedules.add(ONCE, next_at=500)
+
+    assert await fire(store, daily, None, next_at=2000) is None
+    assert await fire(store, once, None, next_at=None) is None
+
+    assert await store.schedules.all() == (replace(daily, next_at=2000), replace(once, enabled=False, next_at=None))
+    assert await pending(store) == 0
+
+
+async def test_what_is_sent_and_what_comes_next_are_made_from_the_schedule_as_it_is_stored(store: Store) -> None:
+    seen = await store.schedules.add(DAILY, next_at=1000)
+    await store.schedules.change(seen.id, {"message": "another text", "cron": "0 10 * * *"}, next_at=kept)
+
+    sent = await store.schedules.fire(
+        seen.id,
+        1000,
+        message=lambda stored: MESSAGE._replace(message=stored.message),
+        next_at=lambda stored: 2000 if stored.cron == "0 10 * * *" else None,
+    )
+
+    assert sent is not None
+    assert sent.message == "another text"
+    assert (await find(store, seen.id)).next_at == 2000
 
 
 async def test_a_due_time_is_sent_once_however_often_it_is_fired(store: Store) -> None:
     daily = await store.schedules.add(DAILY, next_at=1000)
 
-    sent = await asyncio.gather(*(store.schedules.fire(daily, MESSAGE, next_at=2000) for _ in range(5)))
+    sent = await asyncio.gather(*(fire(store, daily, next_at=2000) for _ in range(5)))
 
     assert sum(message is not None for message in sent) == 1
     assert await pending(store) == 1
-    assert await store.schedules.fire(await store.schedules.find(daily.id), MESSAGE, next_at=3000) is not None
+    assert await fire(store, await find(store, daily.id), next_at=3000) is not None
 
 
 async def test_two_processes_that_fire_the_same_due_times_send_each_once(
@@ -159,7 +225,7 @@ async def test_two_processes_that_fire_the_same_due_times_send_each_once(
     async with await SqliteStore.open(database, clock=clock, dice=random.Random(8)) as other:
         for due in range(1, 40):
             schedule = await store.schedules.add(replace(DAILY, label=f"s{due}"), next_at=due)
-            both = (one.schedules.fire(schedule, MESSAGE, next_at=1000) for one in (store, other))
+            both = (fire(one, schedule, next_at=1000) for one in (store, other))
             assert [message is None for message in await asyncio.gather(*both)].count(True) == 1
 
     assert await pending(store) == 39
@@ -168,13 +234,13 @@ async def test_two_processes_that_fire_the_same_due_times_send_each_once(
 async def test_what_was_disabled_or_deleted_meanwhile_does_not_fire(store: Store) -> None:
     daily = await store.schedules.add(DAILY, next_at=1000)
     once = await store.schedules.add(ONCE, next_at=500)
-    await store.schedules.replace(replace(daily, enabled=False))
+    await store.schedules.change(daily.id, {"enabled": False}, next_at=kept)
     await store.schedules.delete(once.id)
 
-    assert await store.schedules.fire(daily, MESSAGE, next_at=2000) is None
-    assert await store.schedules.fire(once, MESSAGE, next_at=None) is None
+    assert await fire(store, daily, next_at=2000) is None
+    assert await fire(store, once, next_at=None) is None
     assert await pending(store) == 0
-    assert (await store.schedules.find(daily.id)).next_at == 1000
+    assert (await find(store, daily.id)).next_at == 1000
 
 
 async def test_a_message_that_is_refused_leaves_the_due_time(store: Store) -> None:
@@ -183,21 +249,11 @@ async def test_a_message_that_is_refused_leaves_the_due_time(store: Store) -> No
     await store.queue.enqueue(repeated)
 
     with pytest.raises(DuplicateMessage, match="m1"):
-        await store.schedules.fire(daily, repeated, next_at=2000)
+        await fire(store, daily, repeated, next_at=2000)
     with pytest.raises(InvalidInput):
-        await store.schedules.fire(daily, MESSAGE._replace(channel="Not A Channel"), next_at=2000)
+        await fire(store, daily, MESSAGE._replace(channel="Not A Channel"), next_at=2000)
     with pytest.raises(InvalidInput, match="past"):
-        await store.schedules.fire(daily, MESSAGE, next_at=1000)
+        await fire(store, daily, next_at=1000)
 
     assert await store.schedules.due(1000) == (daily,)
     assert await pending(store) == 1
-
-
-async def test_an_edit_of_what_was_read_before_it_fired_does_not_bring_the_due_time_back(store: Store) -> None:
-    seen = await store.schedules.add(DAILY, next_at=1000)
-    await store.schedules.fire(seen, MESSAGE, next_at=2000)
-
-    edited = await store.schedules.replace(replace(seen, message="another text"))
-
-    assert (edited.message, edited.next_at, edited.last_at) == ("another text", 2000, 1000)
-    assert (await store.schedules.replace(replace(seen, next_at=1500))).next_at == 1500

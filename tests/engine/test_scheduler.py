@@ -156,12 +156,19 @@ async def test_a_clock_that_is_set_back_makes_nothing_due_again(desk: Desk) -> N
     assert await desk.after(2 * HOUR) == []
 
 
-async def test_who_edits_while_it_is_sent_does_not_have_it_sent_again(desk: Desk) -> None:
-    read = await desk.due_in(MINUTE)
-    await desk.after(MINUTE)
-    await desk.house.store.schedules.replace(replace(read, label="renamed"))
+async def test_an_edit_after_a_clock_was_set_back_does_not_have_it_sent_again(desk: Desk) -> None:
+    added = await desk.book.add(HOURLY)
+    once = await desk.due_in(MINUTE)
+    await desk.after(HOUR)
+    desk.clock.advance(-2 * HOUR)
+    edited = await desk.book.change(added.id, timezone="Europe/Berlin")
+    with pytest.raises(InvalidInput, match="which is over: choose a later instant"):
+        await desk.book.change(once.id, enabled=True)
 
-    assert await desk.after(HOUR) == []
+    assert added.next_at is not None
+    assert edited.next_at == added.next_at + HOUR // timedelta(milliseconds=1)
+    assert await desk.after(2 * HOUR) == []
+    assert await desk.after(HOUR) == ["write the report"]
 
 
 async def test_a_due_time_whose_message_is_stored_already_is_passed_over(desk: Desk) -> None:

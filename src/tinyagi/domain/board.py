@@ -3,10 +3,10 @@
 import re
 import unicodedata
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import count
-from typing import Final, NewType
+from typing import Final, NewType, TypedDict
 
 from tinyagi.domain.errors import InvalidInput
 
@@ -101,6 +101,37 @@ class NewTask:
     assignee: str | None = None
     assignee_type: AssigneeType | None = None
     project_id: ProjectId | None = None
+
+
+class ProjectFields(TypedDict, total=False):
+    """Fields of a project that people change."""
+
+    name: str
+    description: str
+    prefix: str
+    color: str | None
+    status: ProjectStatus
+
+
+class TaskFields(TypedDict, total=False):
+    """Fields of a task that people and agents change."""
+
+    title: str
+    description: str
+    status: TaskStatus
+    assignee: str | None
+    assignee_type: AssigneeType | None
+    project_id: ProjectId | None
+
+
+def with_fields(task: Task, fields: TaskFields) -> Task:
+    """The task with these fields changed. An assignee that is given without a type is an agent."""
+    changed = replace(task, **fields)
+    if changed.assignee is None:
+        return replace(changed, assignee_type=None)
+    if fields.keys() & {"assignee", "assignee_type"} and fields.get("assignee_type") is None:
+        return replace(changed, assignee_type=AssigneeType.AGENT)
+    return changed
 
 
 def prefix_from(text: str) -> str:

@@ -1,7 +1,7 @@
 """Schedules: messages that are sent when they are due."""
 
-from dataclasses import dataclass
-from typing import NewType
+from dataclasses import dataclass, replace
+from typing import NewType, TypedDict
 
 from tinyagi.domain.errors import InvalidInput
 from tinyagi.domain.ids import AgentId
@@ -42,6 +42,33 @@ class Schedule:
     """The due time it was last sent for; kept by the store."""
     created_at: int
     updated_at: int
+
+
+class ScheduleFields(TypedDict, total=False):
+    """Fields of a schedule that people and agents change."""
+
+    label: str
+    agent_id: AgentId
+    message: str
+    cron: str | None
+    run_at: int | None
+    channel: str
+    sender: str
+    enabled: bool
+    timezone: str | None
+
+
+def with_fields(schedule: Schedule, fields: ScheduleFields) -> Schedule:
+    """The schedule with these fields changed; its next due instant stays.
+
+    With `cron` alone a single instant becomes a repeated one, with `run_at` alone the other way round.
+    """
+    changed = replace(schedule, **fields)
+    if fields.get("cron") is not None and "run_at" not in fields:
+        return replace(changed, run_at=None)
+    if fields.get("run_at") is not None and "cron" not in fields:
+        return replace(changed, cron=None)
+    return changed
 
 
 def check(schedule: NewSchedule | Schedule) -> None:

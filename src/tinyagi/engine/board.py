@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TypedDict, Unpack
+from typing import Unpack
 
 from tinyagi.domain.board import (
     AssigneeType,
@@ -10,40 +10,20 @@ from tinyagi.domain.board import (
     NewProject,
     NewTask,
     Project,
+    ProjectFields,
     ProjectId,
-    ProjectStatus,
     Task,
+    TaskFields,
     TaskId,
     TaskStatus,
 )
-from tinyagi.domain.errors import InvalidInput, NotFound
+from tinyagi.domain.errors import InvalidInput
 from tinyagi.domain.ids import AgentId, TeamId
 from tinyagi.domain.messages import NewMessage
 from tinyagi.domain.texts import check_text
 from tinyagi.engine.inbox import Inbox, Incoming
 from tinyagi.engine.rules import Rulebook
 from tinyagi.store.records import Board
-
-
-class TaskFields(TypedDict, total=False):
-    """What of a task may be changed."""
-
-    title: str
-    description: str
-    status: TaskStatus
-    assignee: str | None
-    assignee_type: AssigneeType | None
-    project_id: ProjectId | None
-
-
-class ProjectFields(TypedDict, total=False):
-    """What of a project may be changed."""
-
-    name: str
-    description: str
-    prefix: str
-    color: str | None
-    status: ProjectStatus
 
 
 class TaskBoard:
@@ -56,46 +36,30 @@ class TaskBoard:
 
     async def add_project(self, new: NewProject) -> Project:
         """Raise InvalidInput, and Conflict when its prefix is taken."""
-        _check_texts("A project needs a name.", new.name, new.description, new.color or "")
+        _check_texts("A project needs a name.", new.name, new.description, new.color)
         return await self._board.add_project(new)
 
     async def change_project(self, project: ProjectId, **fields: Unpack[ProjectFields]) -> Project:
         """Change some fields; raise InvalidInput, NotFound or Conflict."""
-        changed = replace(await self._board.project(project), **fields)
-        _check_texts("A project needs a name.", changed.name, changed.description, changed.color or "")
-        return await self._board.replace_project(changed)
+        _check_texts("A project needs a name.", fields.get("name"), fields.get("description"), fields.get("color"))
+        return await self._board.change_project(project, fields)
 
     async def add_task(self, new: NewTask) -> Task:
         """Raise InvalidInput for what cannot be a task, among it an assignee or a project that is not there."""
         _check_texts("A task needs a title.", new.title, new.description)
         new = replace(new, assignee_type=self._assignee_type(new.assignee, new.assignee_type))
-        await self._check_project(new.project_id)
-        if new.status is not TaskStatus.IN_PROGRESS or new.assignee is None:
-            return await self._board.add_task(new)
-        # What the assignee reads names the task, and a task has no name before it is stored.
-        task = replace(await self._board.add_task(replace(new, status=TaskStatus.TODO)), status=new.status)
-        return await self._board.replace_task(task, work=self._work(task))
+        return await self._board.add_task(new, work=self._work)
 
     async def change_task(self, task: TaskId, **fields: Unpack[TaskFields]) -> Task:
         """Change some fields; raise InvalidInput or NotFound."""
-        stored = await self._board.task(task)
-        changed = replace(stored, **fields)
-        _check_texts("A task needs a title.", changed.title, changed.description)
-        if "assignee" in fields or "assignee_type" in fields:
-            # Whoever names another assignee and no type means an agent.
-            named = fields.get("assignee_type") if "assignee" in fields else changed.assignee_type
-            changed = replace(changed, assignee_type=self._assignee_type(changed.assignee, named))
-        if changed.project_id != stored.project_id:
-            await self._check_project(changed.project_id)
-        starts = changed.status is TaskStatus.IN_PROGRESS and stored.status is not TaskStatus.IN_PROGRESS
-        return await self._board.replace_task(changed, work=self._work(changed) if starts else None)
+        _check_texts("A task needs a title.", fields.get("title"), fields.get("description"))
+        # A task keeps an assignee who is gone until it is assigned again or starts.
+        check = self._check_assignee if fields.keys() & {"assignee", "assignee_type"} else None
+        return await self._board.change_task(task, fields, check=check, work=self._work)
 
     async def reorder(self, columns: Mapping[TaskStatus, Sequence[TaskId]]) -> tuple[Task, ...]:
         """Put tasks into these columns in this order and return all; raise InvalidInput or NotFound."""
-        stored = {task.id: task for task in await self._board.tasks()}
-        starting = [stored[task] for task in columns.get(TaskStatus.IN_PROGRESS, ()) if task in stored]
-        works = {task.id: self._work(task) for task in starting if task.status is not TaskStatus.IN_PROGRESS}
-        return await self._board.reorder(columns, work={task: work for task, work in works.items() if work is not None})
+        return await self._board.reorder(columns, work=self._work)
 
     async def add_comment(self, task: TaskId, *, author: str, author_type: str, content: str) -> Comment:
         """Raise InvalidInput for an empty comment, and NotFound."""
@@ -104,13 +68,16 @@ class TaskBoard:
         return await self._board.add_comment(task, author=author, author_type=author_type, content=content)
 
     def _work(self, task: Task) -> NewMessage | None:
-        """What the assignee is told; None when the task has none."""
+        """The message for the assignee; None when the task has none."""
         if task.assignee is None:
             return None
-        self._assignee_type(task.assignee, task.assignee_type)
+        self._check_assignee(task)
         return self._inbox.addressed(
             Incoming(_text_of(task), task.assignee, channel="board", sender="Board", sender_id=task.id)
         )
+
+    def _check_assignee(self, task: Task) -> None:
+        self._assignee_type(task.assignee, task.assignee_type)
 
     def _assignee_type(self, assignee: str | None, named: AssigneeType | None) -> AssigneeType | None:
         """What the assignee is, an agent when nothing is said; raise InvalidInput when there is none of that name."""
@@ -127,13 +94,6 @@ class TaskBoard:
             raise InvalidInput(f"There is no agent {assignee!r} to assign it to; known are: {_listed(roster.agents)}.")
         return AssigneeType.AGENT
 
-    async def _check_project(self, project: ProjectId | None) -> None:
-        try:
-            if project is not None:
-                await self._board.project(project)
-        except NotFound as error:
-            raise InvalidInput(str(error)) from error
-
 
 def _text_of(task: Task) -> str:
     parts = [
@@ -145,10 +105,11 @@ def _text_of(task: Task) -> str:
     return "\n\n".join(filter(None, parts))
 
 
-def _check_texts(complaint: str, needed: str, *others: str) -> None:
-    if not needed.strip():
+def _check_texts(complaint: str, needed: str | None, *others: str | None) -> None:
+    """Raise InvalidInput when the needed text is empty, or one that cannot be stored is there; None is no change."""
+    if needed is not None and not needed.strip():
         raise InvalidInput(complaint)
-    check_text("".join((needed, *others)))
+    check_text("".join(filter(None, (needed, *others))))
 
 
 def _listed(names: Mapping[AgentId, object] | Mapping[TeamId, object]) -> str:

@@ -3,10 +3,10 @@
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import replace
+from functools import partial
 from typing import Final
 
-from tinyagi.domain.errors import DuplicateMessage, InvalidInput, NotFound, TinyAGIError
+from tinyagi.domain.errors import DuplicateMessage, InvalidInput, TinyAGIError
 from tinyagi.domain.messages import NewMessage
 from tinyagi.domain.schedules import Schedule
 from tinyagi.domain.texts import one_line
@@ -51,22 +51,33 @@ class Scheduler:
         return await self._schedules.next_due_at()
 
     async def _send(self, schedule: Schedule, due: int) -> None:
-        following: int | None = None
         try:
-            # A clock that was set back since must not make the same instant due again.
-            following = next_due(schedule, max(due, self._clock()))
-            sent = await self._schedules.fire(schedule, self._message(schedule, due), next_at=following)
+            sent = await self._schedules.fire(
+                schedule.id, due, message=partial(self._message, due=due), next_at=partial(self._next_after, due=due)
+            )
         except DuplicateMessage:
             # It was sent for this instant before, and an edit has set it back since.
-            await self._move_on(schedule, due, following)
+            await self._pass_over(schedule, due)
         except (InvalidInput, SettingsError) as error:
             log.warning("schedule %s was due and could not be sent: %s", one_line(schedule.label), error)
-            await self._move_on(schedule, due, following)
+            await self._pass_over(schedule, due)
         else:
             if sent is not None:
                 log.info("schedule %s was due: sent %s", one_line(schedule.label), sent.message_id)
-                if following is None:
-                    await self._move_on(schedule, None, None)
+
+    async def _pass_over(self, schedule: Schedule, due: int) -> None:
+        def next_at(stored: Schedule) -> int | None:
+            try:
+                return self._next_after(stored, due)
+            except InvalidInput:
+                # Its time cannot be read, so it is never due: disabled, it stays to be seen.
+                return None
+
+        await self._schedules.fire(schedule.id, due, message=lambda _: None, next_at=next_at)
+
+    def _next_after(self, schedule: Schedule, due: int) -> int | None:
+        # A clock that was set back since must not make the same instant due again.
+        return next_due(schedule, max(due, self._clock()))
 
     def _message(self, schedule: Schedule, due: int) -> NewMessage:
         return self._inbox.addressed(
@@ -80,12 +91,3 @@ class Scheduler:
                 message_id=f"schedule_{schedule.id.removeprefix('schedule_')}_{due}",
             )
         )
-
-    async def _move_on(self, schedule: Schedule, due: int | None, following: int | None) -> None:
-        """Go on to the next due time, unless somebody else has; what has none is disabled and stays to be seen."""
-        try:
-            current = await self._schedules.find(schedule.id)
-            if current.enabled and current.next_at == due:
-                await self._schedules.replace(replace(current, next_at=following, enabled=following is not None))
-        except NotFound:
-            log.info("schedule %s was removed meanwhile", one_line(schedule.label))

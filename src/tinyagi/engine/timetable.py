@@ -44,7 +44,7 @@ class _LocalZone(tzinfo):
         return local if local.utcoffset() == offset else local.replace(fold=1)
 
 
-def check(new: NewSchedule) -> None:
+def check(new: NewSchedule | Schedule) -> None:
     """Raise InvalidInput, with a sentence that says what to change, for what cannot be a schedule."""
     if not new.label.strip() or len(new.label) > LONGEST_LABEL:
         raise InvalidInput(f"A schedule needs a label of 1 to {LONGEST_LABEL} characters.")

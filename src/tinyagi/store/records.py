@@ -1,6 +1,6 @@
 """Ports of what is kept beside the queue: the board, schedules, pairing, the audit log, and how conversations went."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -10,15 +10,17 @@ from tinyagi.domain.board import (
     NewProject,
     NewTask,
     Project,
+    ProjectFields,
     ProjectId,
     Task,
+    TaskFields,
     TaskId,
     TaskStatus,
 )
 from tinyagi.domain.ids import ConversationId
 from tinyagi.domain.messages import Message, NewMessage
 from tinyagi.domain.pairing import PairedSender, PairingRequest
-from tinyagi.domain.schedules import NewSchedule, Schedule, ScheduleId
+from tinyagi.domain.schedules import NewSchedule, Schedule, ScheduleFields, ScheduleId
 from tinyagi.domain.traces import ConversationSummary, TracedMessage
 
 
@@ -34,8 +36,16 @@ class AuditEntry:
     detail: str
 
 
+Work = Callable[[Task], NewMessage | None]
+"""Makes the message for a task that moves into progress, None for none. The two are stored together."""
+
+
 class Board(Protocol):
-    """Projects, tasks and comments. Moving a task into progress sends its message in the same transaction."""
+    """Projects, tasks and comments. Moving a task into progress sends its message in the same transaction.
+
+    Callbacks run inside the transaction, in the writer's thread, and may run twice: they must have no effect of their
+    own. What they raise refuses the change.
+    """
 
     async def projects(self) -> tuple[Project, ...]:
         """Oldest first."""
@@ -46,8 +56,8 @@ class Board(Protocol):
     async def add_project(self, new: NewProject) -> Project:
         """Raise Conflict when its prefix is taken, InvalidInput when it is none."""
 
-    async def replace_project(self, project: Project) -> Project:
-        """Store the project as it is given; raise NotFound or Conflict."""
+    async def change_project(self, project: ProjectId, fields: ProjectFields) -> Project:
+        """Change these fields only; raise NotFound, Conflict or InvalidInput."""
 
     async def delete_project(self, project: ProjectId) -> None:
         """Its tasks stay, without a project; raise NotFound."""
@@ -58,19 +68,21 @@ class Board(Protocol):
     async def task(self, task: TaskId) -> Task:
         """Raise NotFound when there is none."""
 
-    async def add_task(self, new: NewTask, *, work: NewMessage | None = None) -> Task:
-        """At the end of its column; `work` is enqueued with it when it starts in progress. Raise NotFound."""
+    async def add_task(self, new: NewTask, *, work: Work | None = None) -> Task:
+        """At the end of its column; raise InvalidInput when it names a project that does not exist."""
 
-    async def replace_task(self, task: Task, *, work: NewMessage | None = None) -> Task:
-        """Store the task as it is given; `work` is enqueued when this moves it into progress. Raise NotFound.
+    async def change_task(
+        self, task: TaskId, fields: TaskFields, *, check: Callable[[Task], None] | None = None, work: Work | None = None
+    ) -> Task:
+        """Change these fields only; `check` gets the changed task. Raise NotFound, and InvalidInput as `add_task`.
 
         Its number and identifier stay as they are; in another column it stands at the end.
         """
 
     async def reorder(
-        self, columns: Mapping[TaskStatus, Sequence[TaskId]], *, work: Mapping[TaskId, NewMessage]
+        self, columns: Mapping[TaskStatus, Sequence[TaskId]], *, work: Work | None = None
     ) -> tuple[Task, ...]:
-        """Put tasks into these columns in this order and return all; `work` as for `replace_task`; raise NotFound.
+        """Put tasks into these columns in this order and return all; raise NotFound.
 
         What stands in such a column and is not named comes after what is.
         """
@@ -97,21 +109,20 @@ class Board(Protocol):
 
 
 class Schedules(Protocol):
-    """Messages that are sent when they are due, each due time once."""
+    """Messages that are sent when they are due, each due time once. Callbacks run as those of `Board` do."""
 
     async def all(self) -> tuple[Schedule, ...]:
         """Oldest first."""
 
-    async def find(self, schedule: ScheduleId) -> Schedule:
-        """Raise NotFound when there is none."""
-
     async def add(self, new: NewSchedule, *, next_at: int | None) -> Schedule:
         """Raise Conflict when the label is taken."""
 
-    async def replace(self, schedule: Schedule) -> Schedule:
-        """Store the schedule as it is given; raise NotFound or Conflict.
+    async def change(
+        self, schedule: ScheduleId, fields: ScheduleFields, *, next_at: Callable[[Schedule, Schedule], int | None]
+    ) -> Schedule:
+        """Change these fields only; raise NotFound, Conflict or InvalidInput.
 
-        A due time that it was sent for already is not taken: who edits may have read it before it was sent.
+        `next_at` gets the schedule before and after the change and returns the instant at which it is due next.
         """
 
     async def delete(self, schedule: ScheduleId) -> None:
@@ -123,10 +134,19 @@ class Schedules(Protocol):
     async def next_due_at(self) -> int | None:
         """The next instant at which one is due, or None."""
 
-    async def fire(self, schedule: Schedule, message: NewMessage, *, next_at: int | None) -> Message | None:
-        """Enqueue the message and move on to `next_at`, together; None when another process was first.
+    async def fire(
+        self,
+        schedule: ScheduleId,
+        due_at: int,
+        *,
+        message: Callable[[Schedule], NewMessage | None],
+        next_at: Callable[[Schedule], int | None],
+    ) -> Message | None:
+        """Enqueue its message for this due time and move on, together; a schedule without a next instant is disabled.
 
-        Also None when the schedule was disabled or deleted meanwhile.
+        Nothing happens when it is not due at this instant any more: another process was first, or it was changed,
+        disabled or deleted. A `message` of None passes over the due time. Raise what the callbacks raise, InvalidInput
+        and DuplicateMessage; the schedule is due as before then.
         """
 
 

@@ -6,8 +6,7 @@ from fastapi import Request
 
 from tinyagi.api import board as api
 from tinyagi.api.base import Ok
-from tinyagi.domain.board import NewProject, ProjectId
-from tinyagi.engine.board import ProjectFields
+from tinyagi.domain.board import NewProject, ProjectFields, ProjectId
 from tinyagi.server.auditing import audited_router, tell
 from tinyagi.server.errors import responses
 from tinyagi.server.parameters import Key

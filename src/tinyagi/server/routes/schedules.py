@@ -8,8 +8,7 @@ from fastapi import Request
 from tinyagi.api import schedules as api
 from tinyagi.api.base import Ok
 from tinyagi.domain.ids import AgentId
-from tinyagi.domain.schedules import NewSchedule, Schedule, ScheduleId
-from tinyagi.engine.schedules import ScheduleFields
+from tinyagi.domain.schedules import NewSchedule, Schedule, ScheduleFields, ScheduleId
 from tinyagi.server.auditing import audited_router, tell
 from tinyagi.server.errors import responses
 from tinyagi.server.parameters import Key

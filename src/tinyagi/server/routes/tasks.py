@@ -7,8 +7,7 @@ from fastapi import Query, Request
 
 from tinyagi.api import board as api
 from tinyagi.api.base import Ok
-from tinyagi.domain.board import CommentId, NewTask, ProjectId, TaskId, TaskStatus
-from tinyagi.engine.board import TaskFields
+from tinyagi.domain.board import CommentId, NewTask, ProjectId, TaskFields, TaskId, TaskStatus
 from tinyagi.server.auditing import audited_router, tell
 from tinyagi.server.errors import responses
 from tinyagi.server.parameters import Key

@@ -1,6 +1,6 @@
 """The board on SQLite: projects, tasks and comments."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from tinyagi.domain.board import (
     AUTHOR_TYPES,
@@ -9,35 +9,38 @@ from tinyagi.domain.board import (
     NewProject,
     NewTask,
     Project,
+    ProjectFields,
     ProjectId,
     Task,
+    TaskFields,
     TaskId,
     TaskStatus,
 )
 from tinyagi.domain.errors import InvalidInput
-from tinyagi.domain.messages import NewMessage
+from tinyagi.store.records import Work
 from tinyagi.store.sqlite.operations.projects import (
+    ChangeProject,
     add_projects,
+    change_projects,
     delete_projects,
     no_project,
     project_of,
-    replace_projects,
 )
 from tinyagi.store.sqlite.operations.take_over import TakeOver, take_over
 from tinyagi.store.sqlite.operations.tasks import (
     AddComment,
     AddTask,
+    ChangeTask,
     Reorder,
-    ReplaceTask,
     add_comments,
     add_tasks,
+    change_tasks,
     comment_of,
     delete_comments,
     delete_tasks,
     every_task,
     no_task,
     reorder,
-    replace_tasks,
     task_of,
 )
 from tinyagi.store.sqlite.readers import Readers
@@ -61,8 +64,8 @@ class SqliteBoard:
     async def add_project(self, new: NewProject) -> Project:
         return await self._writer.write(add_projects, new)
 
-    async def replace_project(self, project: Project) -> Project:
-        return await self._writer.write(replace_projects, project)
+    async def change_project(self, project: ProjectId, fields: ProjectFields) -> Project:
+        return await self._writer.write(change_projects, ChangeProject(project, fields))
 
     async def delete_project(self, project: ProjectId) -> None:
         await self._writer.write(delete_projects, project)
@@ -76,21 +79,17 @@ class SqliteBoard:
             raise no_task(task)
         return task_of(row)
 
-    async def add_task(self, new: NewTask, *, work: NewMessage | None = None) -> Task:
-        if work is not None:
-            work.check()
+    async def add_task(self, new: NewTask, *, work: Work | None = None) -> Task:
         return await self._writer.write(add_tasks, AddTask(new, work))
 
-    async def replace_task(self, task: Task, *, work: NewMessage | None = None) -> Task:
-        if work is not None:
-            work.check()
-        return await self._writer.write(replace_tasks, ReplaceTask(task, work))
+    async def change_task(
+        self, task: TaskId, fields: TaskFields, *, check: Callable[[Task], None] | None = None, work: Work | None = None
+    ) -> Task:
+        return await self._writer.write(change_tasks, ChangeTask(task, fields, check, work))
 
     async def reorder(
-        self, columns: Mapping[TaskStatus, Sequence[TaskId]], *, work: Mapping[TaskId, NewMessage]
+        self, columns: Mapping[TaskStatus, Sequence[TaskId]], *, work: Work | None = None
     ) -> tuple[Task, ...]:
-        for message in work.values():
-            message.check()
         return await self._writer.write(reorder, Reorder(columns, work))
 
     async def delete_task(self, task: TaskId) -> None:

@@ -1,16 +1,17 @@
 """Schedules on SQLite."""
 
-from tinyagi.domain.errors import InvalidInput
+from collections.abc import Callable
+
 from tinyagi.domain.messages import Message, NewMessage
-from tinyagi.domain.schedules import NewSchedule, Schedule, ScheduleId, check
+from tinyagi.domain.schedules import NewSchedule, Schedule, ScheduleFields, ScheduleId, check
 from tinyagi.store.sqlite.operations.schedules import (
     AddSchedule,
+    ChangeSchedule,
     FireRequest,
     add_schedules,
+    change_schedules,
     delete_schedules,
     fire,
-    no_schedule,
-    replace_schedules,
     schedule_of,
 )
 from tinyagi.store.sqlite.readers import Readers
@@ -25,19 +26,14 @@ class SqliteSchedules:
     async def all(self) -> tuple[Schedule, ...]:
         return tuple(map(schedule_of, await self._readers.rows("schedules")))
 
-    async def find(self, schedule: ScheduleId) -> Schedule:
-        row = await self._readers.row("schedule", (schedule,))
-        if row is None:
-            raise no_schedule(schedule)
-        return schedule_of(row)
-
     async def add(self, new: NewSchedule, *, next_at: int | None) -> Schedule:
         check(new)
         return await self._writer.write(add_schedules, AddSchedule(new, next_at))
 
-    async def replace(self, schedule: Schedule) -> Schedule:
-        check(schedule)
-        return await self._writer.write(replace_schedules, schedule)
+    async def change(
+        self, schedule: ScheduleId, fields: ScheduleFields, *, next_at: Callable[[Schedule, Schedule], int | None]
+    ) -> Schedule:
+        return await self._writer.write(change_schedules, ChangeSchedule(schedule, fields, next_at))
 
     async def delete(self, schedule: ScheduleId) -> None:
         await self._writer.write(delete_schedules, schedule)
@@ -50,8 +46,12 @@ class SqliteSchedules:
         at: int | None = row[0]
         return at
 
-    async def fire(self, schedule: Schedule, message: NewMessage, *, next_at: int | None) -> Message | None:
-        message.check()
-        if schedule.next_at is not None and next_at is not None and next_at <= schedule.next_at:
-            raise InvalidInput(f"Schedule {schedule.label} cannot go on to a due time that is past.")
-        return await self._writer.write(fire, FireRequest(schedule.id, schedule.next_at, message, next_at))
+    async def fire(
+        self,
+        schedule: ScheduleId,
+        due_at: int,
+        *,
+        message: Callable[[Schedule], NewMessage | None],
+        next_at: Callable[[Schedule], int | None],
+    ) -> Message | None:
+        return await self._writer.write(fire, FireRequest(schedule, due_at, message, next_at))

@@ -21,9 +21,8 @@ INSERT INTO schedules (id, label, agent_id, message, cron, run_at, channel, send
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?12);
 
 -- name: update_schedule
--- Who edits may have read the row before it was last sent: a due time that is past stays past.
 UPDATE schedules SET label = ?2, agent_id = ?3, message = ?4, cron = ?5, run_at = ?6, channel = ?7, sender = ?8,
-  enabled = ?9, timezone = ?10, next_at = CASE WHEN ?11 <= last_at THEN next_at ELSE ?11 END, updated_at = ?12
+  enabled = ?9, timezone = ?10, next_at = ?11, updated_at = ?12
 WHERE id = ?1;
 
 -- name: delete_schedule
@@ -38,5 +37,5 @@ FROM schedules INDEXED BY due_schedules WHERE enabled = 1 AND next_at IS NOT NUL
 SELECT min(next_at) FROM schedules INDEXED BY due_schedules WHERE enabled = 1 AND next_at IS NOT NULL;
 
 -- name: advance_schedule
--- The due time in the condition is what makes only the first of several processes send.
-UPDATE schedules SET last_at = next_at, next_at = ?3 WHERE id = ?1 AND next_at = ?2 AND enabled = 1;
+-- A schedule that is never due again is disabled, and stays in the list.
+UPDATE schedules SET last_at = ?2, next_at = ?3, enabled = ?3 IS NOT NULL WHERE id = ?1;

@@ -1,13 +1,14 @@
-"""Projects of the board: added, replaced and deleted. Each prefix belongs to one of them."""
+"""Projects of the board: added, changed and deleted. Each prefix belongs to one of them."""
 
 from collections.abc import Sequence
-from dataclasses import astuple, replace
+from dataclasses import astuple, dataclass, replace
 from typing import Any
 
 from tinyagi.domain.board import (
     NO_PROJECT_PREFIX,
     NewProject,
     Project,
+    ProjectFields,
     ProjectId,
     ProjectStatus,
     prefix_from,
@@ -17,12 +18,18 @@ from tinyagi.domain.errors import Conflict, NotFound
 from tinyagi.store.sqlite.transaction import Transaction
 
 
+@dataclass(frozen=True, slots=True)
+class ChangeProject:
+    project: ProjectId
+    fields: ProjectFields
+
+
 def add_projects(tx: Transaction, requests: Sequence[NewProject]) -> list[Project]:
     return [_add(tx, new) for new in requests]
 
 
-def replace_projects(tx: Transaction, requests: Sequence[Project]) -> list[Project]:
-    return [_replace(tx, project) for project in requests]
+def change_projects(tx: Transaction, requests: Sequence[ChangeProject]) -> list[Project]:
+    return [_change(tx, request) for request in requests]
 
 
 def delete_projects(tx: Transaction, projects: Sequence[ProjectId]) -> list[None]:
@@ -69,12 +76,13 @@ def _add(tx: Transaction, new: NewProject) -> Project:
     return project
 
 
-def _replace(tx: Transaction, project: Project) -> Project:
-    stored = find_project(tx, project.id)
-    prefix = free_prefix(tx, project.prefix, project.id)
-    row = (project.id, project.name, project.description, prefix, project.color, project.status, tx.now)
+def _change(tx: Transaction, request: ChangeProject) -> Project:
+    project = replace(find_project(tx, request.project), **request.fields, updated_at=tx.now)
+    if "prefix" in request.fields:
+        project = replace(project, prefix=free_prefix(tx, project.prefix, project.id))
+    row = (project.id, project.name, project.description, project.prefix, project.color, project.status, tx.now)
     tx.connection.execute(tx.sql["update_project"], row)
-    return replace(project, prefix=prefix, created_at=stored.created_at, updated_at=tx.now)
+    return project
 
 
 def _is_taken(tx: Transaction, prefix: str, project: str = "") -> bool:

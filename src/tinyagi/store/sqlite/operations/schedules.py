@@ -1,12 +1,12 @@
-"""Schedules: edited by people, and sent for each due time once, whoever else is there to send."""
+"""Schedules: edited by people, and sent for each due time once, also by several processes."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tinyagi.domain.errors import Conflict, NotFound
+from tinyagi.domain.errors import Conflict, InvalidInput, NotFound
 from tinyagi.domain.messages import Message, NewMessage
-from tinyagi.domain.schedules import NewSchedule, Schedule, ScheduleId
+from tinyagi.domain.schedules import NewSchedule, Schedule, ScheduleFields, ScheduleId, check, with_fields
 from tinyagi.store.sqlite.operations.enqueue import EnqueueRequest, enqueue
 from tinyagi.store.sqlite.transaction import Transaction
 
@@ -18,20 +18,27 @@ class AddSchedule:
 
 
 @dataclass(frozen=True, slots=True)
+class ChangeSchedule:
+    schedule: ScheduleId
+    fields: ScheduleFields
+    next_at: Callable[[Schedule, Schedule], int | None]
+
+
+@dataclass(frozen=True, slots=True)
 class FireRequest:
     schedule: ScheduleId
-    due_at: int | None
+    due_at: int
     """The due time that the caller saw."""
-    message: NewMessage
-    next_at: int | None
+    message: Callable[[Schedule], NewMessage | None]
+    next_at: Callable[[Schedule], int | None]
 
 
 def add_schedules(tx: Transaction, requests: Sequence[AddSchedule]) -> list[Schedule]:
     return [_add(tx, request.new, request.next_at) for request in requests]
 
 
-def replace_schedules(tx: Transaction, requests: Sequence[Schedule]) -> list[Schedule]:
-    return [_replace(tx, schedule) for schedule in requests]
+def change_schedules(tx: Transaction, requests: Sequence[ChangeSchedule]) -> list[Schedule]:
+    return [_change(tx, request) for request in requests]
 
 
 def delete_schedules(tx: Transaction, schedules: Sequence[ScheduleId]) -> list[None]:
@@ -43,10 +50,7 @@ def delete_schedules(tx: Transaction, schedules: Sequence[ScheduleId]) -> list[N
 
 def fire(tx: Transaction, requests: Sequence[FireRequest]) -> list[Message | None]:
     """Returns the message of each that was first to send for its due time."""
-    is_first = [tx.change("advance_schedule", (one.schedule, one.due_at, one.next_at)) for one in requests]
-    sending = [EnqueueRequest((one.message,)) for one, first in zip(requests, is_first, strict=True) if first]
-    sent = iter(enqueue(tx, sending) if sending else [])
-    return [next(sent)[0] if first else None for first in is_first]
+    return [_fire(tx, request) for request in requests]
 
 
 def schedule_of(row: tuple[Any, ...]) -> Schedule:
@@ -65,12 +69,31 @@ def _add(tx: Transaction, new: NewSchedule, next_at: int | None) -> Schedule:
     return _find(tx, schedule)
 
 
-def _replace(tx: Transaction, schedule: Schedule) -> Schedule:
-    _find(tx, schedule.id)
-    _refuse_taken_label(tx, schedule.label, schedule.id)
-    row = (schedule.id, *_columns(schedule), schedule.next_at, tx.now)
+def _change(tx: Transaction, request: ChangeSchedule) -> Schedule:
+    before = _find(tx, request.schedule)
+    after = with_fields(before, request.fields)
+    check(after)
+    _refuse_taken_label(tx, after.label, after.id)
+    row = (after.id, *_columns(after), request.next_at(before, after), tx.now)
     tx.connection.execute(tx.sql["update_schedule"], row)
-    return _find(tx, schedule.id)
+    return _find(tx, after.id)
+
+
+def _fire(tx: Transaction, request: FireRequest) -> Message | None:
+    row = tx.connection.execute(tx.sql["schedule"], (request.schedule,)).fetchone()
+    schedule = None if row is None else schedule_of(row)
+    if schedule is None or not schedule.enabled or schedule.next_at != request.due_at:
+        return None
+    message, next_at = request.message(schedule), request.next_at(schedule)
+    if next_at is not None and next_at <= request.due_at:
+        raise InvalidInput(f"Schedule {schedule.label} cannot go on to a due time that is past.")
+    if message is None:
+        tx.connection.execute(tx.sql["advance_schedule"], (schedule.id, schedule.last_at, next_at))
+        return None
+    message.check()
+    tx.connection.execute(tx.sql["advance_schedule"], (schedule.id, request.due_at, next_at))
+    ((sent,),) = enqueue(tx, [EnqueueRequest((message,))])
+    return sent
 
 
 def _columns(schedule: NewSchedule | Schedule) -> tuple[object, ...]:

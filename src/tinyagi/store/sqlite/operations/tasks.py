@@ -1,6 +1,6 @@
 """Tasks of the board and their comments. A task that moves into progress sends its message in the same transaction."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,13 +10,16 @@ from tinyagi.domain.board import (
     Comment,
     CommentId,
     NewTask,
+    Project,
     ProjectId,
     Task,
+    TaskFields,
     TaskId,
     TaskStatus,
+    with_fields,
 )
 from tinyagi.domain.errors import InvalidInput, NotFound
-from tinyagi.domain.messages import NewMessage
+from tinyagi.store.records import Work
 from tinyagi.store.sqlite.operations.enqueue import EnqueueRequest, enqueue
 from tinyagi.store.sqlite.operations.projects import find_project
 from tinyagi.store.sqlite.transaction import Transaction
@@ -25,19 +28,21 @@ from tinyagi.store.sqlite.transaction import Transaction
 @dataclass(frozen=True, slots=True)
 class AddTask:
     new: NewTask
-    work: NewMessage | None
+    work: Work | None
 
 
 @dataclass(frozen=True, slots=True)
-class ReplaceTask:
-    task: Task
-    work: NewMessage | None
+class ChangeTask:
+    task: TaskId
+    fields: TaskFields
+    check: Callable[[Task], None] | None
+    work: Work | None
 
 
 @dataclass(frozen=True, slots=True)
 class Reorder:
     columns: Mapping[TaskStatus, Sequence[TaskId]]
-    work: Mapping[TaskId, NewMessage]
+    work: Work | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,22 +54,28 @@ class AddComment:
 
 
 def add_tasks(tx: Transaction, requests: Sequence[AddTask]) -> list[Task]:
-    tasks = [_add(tx, request.new) for request in requests]
-    _send(tx, [(None, task, request.work) for task, request in zip(tasks, requests, strict=True)])
+    tasks = []
+    for request in requests:
+        task = _add(tx, request.new)
+        _send(tx, [(None, task)], request.work)
+        tasks.append(task)
     return tasks
 
 
-def replace_tasks(tx: Transaction, requests: Sequence[ReplaceTask]) -> list[Task]:
-    moves = [(*_replace(tx, request.task), request.work) for request in requests]
-    _send(tx, moves)
-    return [task for _, task, _ in moves]
+def change_tasks(tx: Transaction, requests: Sequence[ChangeTask]) -> list[Task]:
+    tasks = []
+    for request in requests:
+        before, after = _change(tx, request)
+        _send(tx, [(before, after)], request.work)
+        tasks.append(after)
+    return tasks
 
 
 def reorder(tx: Transaction, requests: Sequence[Reorder]) -> list[tuple[Task, ...]]:
     """Returns for each all tasks of the board."""
     boards = []
     for request in requests:
-        _send(tx, [(before, after, request.work.get(after.id)) for before, after in _arrange(tx, request.columns)])
+        _send(tx, _arrange(tx, request.columns), request.work)
         boards.append(tuple(map(task_of, tx.connection.execute(tx.sql["tasks"], every_task()))))
     return boards
 
@@ -126,7 +137,7 @@ def no_task(task: TaskId) -> NotFound:
 
 
 def _add(tx: Transaction, new: NewTask) -> Task:
-    prefix = NO_PROJECT_PREFIX if new.project_id is None else find_project(tx, new.project_id).prefix
+    prefix = NO_PROJECT_PREFIX if new.project_id is None else _project_of(tx, new.project_id).prefix
     number: int = tx.connection.execute(tx.sql["next_task_number"], (prefix,)).get
     row = (
         tx.new_id("task"),
@@ -146,19 +157,24 @@ def _add(tx: Transaction, new: NewTask) -> Task:
     return task_of(row)
 
 
-def _replace(tx: Transaction, given: Task) -> tuple[Task, Task]:
-    """The task as it was and as it is now. In another column it stands at the end."""
-    before = find_task(tx, given.id)
-    if given.project_id is not None:
-        find_project(tx, given.project_id)
-    after = replace(
-        given,
-        number=before.number,
-        identifier=before.identifier,
-        position=given.position if given.status == before.status else end_of_column(tx, given.status),
-        created_at=before.created_at,
-        updated_at=tx.now,
-    )
+def _project_of(tx: Transaction, project: ProjectId) -> Project:
+    """The project that a task names; a wrong name is the caller's mistake, not a missing task."""
+    try:
+        return find_project(tx, project)
+    except NotFound as error:
+        raise InvalidInput(str(error)) from error
+
+
+def _change(tx: Transaction, request: ChangeTask) -> tuple[Task, Task]:
+    """The task as it was and as it is now. In another column it goes to the end."""
+    before = find_task(tx, request.task)
+    after = replace(with_fields(before, request.fields), updated_at=tx.now)
+    if request.check is not None:
+        request.check(after)
+    if after.project_id is not None and after.project_id != before.project_id:
+        _project_of(tx, after.project_id)
+    if after.status != before.status:
+        after = replace(after, position=end_of_column(tx, after.status))
     work = (after.status, after.assignee, after.assignee_type, after.project_id)
     row = (after.id, after.title, after.description, *work, after.position, tx.now)
     tx.connection.execute(tx.sql["update_task"], row)
@@ -181,14 +197,15 @@ def _arrange(tx: Transaction, columns: Mapping[TaskStatus, Sequence[TaskId]]) ->
     return moves
 
 
-def _send(tx: Transaction, moves: Sequence[tuple[Task | None, Task, NewMessage | None]]) -> None:
-    """Enqueue the work of those that were not in progress before."""
+def _send(tx: Transaction, moves: Sequence[tuple[Task | None, Task]], work: Work | None) -> None:
+    """Enqueue the work of tasks that were not in progress before."""
     starting = [
-        work
-        for before, after, work in moves
-        if work is not None
-        and after.status == TaskStatus.IN_PROGRESS
-        and (before is None or before.status != TaskStatus.IN_PROGRESS)
+        after
+        for before, after in moves
+        if after.status == TaskStatus.IN_PROGRESS and (before is None or before.status != TaskStatus.IN_PROGRESS)
     ]
-    if starting:
-        enqueue(tx, [EnqueueRequest((work,)) for work in starting])
+    messages = [] if work is None else [message for task in starting if (message := work(task)) is not None]
+    for message in messages:
+        message.check()
+    if messages:
+        enqueue(tx, [EnqueueRequest((message,)) for message in messages])
