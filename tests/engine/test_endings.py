@@ -101,6 +101,27 @@ async def test_a_run_whose_claim_was_taken_away_is_ended_and_writes_nothing(hous
     assert [answer.message for answer in answers] == ["echo: go"]
 
 
+async def test_an_answer_whose_claim_was_taken_away_is_dropped_and_the_message_runs_again(
+    house: House, caplog: pytest.LogCaptureFixture
+) -> None:
+    gate = Gate("the first answer")
+    house.puppet.plays["coder"] = in_turn(gate, "the second answer")
+    async with house.open():
+        await house.send("@coder go")
+        await gate.reached.wait()
+        (run,) = house.engine.runs()
+        await house.store.queue.release(run.claim, reason="taken away")
+        gate.open.set()
+        await house.drained()
+        (response,) = await house.responses()
+        failed = await house.events("message_failed")
+
+    assert response.message == "the second answer"
+    assert failed == []
+    assert "was not written: Claim" in caplog.text
+    assert "cannot be stored" not in caplog.text
+
+
 async def test_a_lease_is_renewed_for_as_long_as_the_run_lives(house: House) -> None:
     house.settings["queue"]["lease_seconds"] = 1
     gate = house.puppet.plays["coder"] = Gate()

@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.engine.conftest import House
 from tests.support.puppet import failing, in_turn
-from tinyagi.domain.errors import StoreBusy, StoreFull
+from tinyagi.domain.errors import NotFound, StoreBusy, StoreFull
 from tinyagi.domain.ids import AgentId
 from tinyagi.domain.messages import NewMessage, Status
 from tinyagi.domain.retry import FailureKind
@@ -165,6 +165,20 @@ async def test_a_store_that_cannot_be_read_costs_no_attempt(house: House) -> Non
 
     assert "locked" in held.payload["reason"]
     assert (message.status, message.retry_count) == (Status.COMPLETED, 0)
+
+
+async def test_a_run_that_asks_for_something_wrong_does_not_count_as_a_store_that_cannot_be_read(house: House) -> None:
+    def refused(request: RunRequest) -> str:
+        raise NotFound("There is no task task_7.")
+
+    house.puppet.plays["coder"] = in_turn(refused, "fine")
+    async with house.open():
+        await house.send("@coder go")
+        await house.drained()
+        (failed,) = await house.events("message_failed")
+        assert await house.events("lane_held") == []
+
+    assert failed.payload["reason"] == "the run broke: NotFound: There is no task task_7."
 
 
 async def test_an_error_that_nobody_foresaw_blocks_no_lane_for_ever(house: House) -> None:

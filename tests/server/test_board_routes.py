@@ -4,7 +4,10 @@ import json
 from collections.abc import Sequence
 from typing import Any, Final
 
+import pytest
+
 from tests.server.conftest import Premises
+from tinyagi.domain.errors import InvalidInput
 
 
 async def task_of(premises: Premises, **fields: object) -> dict[str, Any]:
@@ -36,6 +39,19 @@ async def test_a_task_is_added_and_read(premises: Premises) -> None:
     assert (await premises.http.get("/api/tasks")).json() == [task]
     entry, _ = await premises.store.audit.recent()
     assert (entry.action, entry.detail) == ("add_task", "WEB-1")
+
+
+async def test_a_change_whose_audit_entry_is_refused_is_answered_all_the_same(
+    premises: Premises, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def refuse(*_: str) -> None:
+        raise InvalidInput("A text holds half of a character.")
+
+    monkeypatch.setattr(premises.store.audit, "record", refuse)
+    await task_of(premises)
+
+    assert len(await premises.store.board.tasks()) == 1
+    assert "is not in the audit log: A text holds half of a character." in caplog.text
 
 
 async def test_tasks_are_listed_by_column_and_project(premises: Premises) -> None:

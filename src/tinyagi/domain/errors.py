@@ -5,16 +5,16 @@ class TinyAGIError(Exception):
     """Root of the tree: catch it at the edge of a process to print a sentence instead of a stack trace."""
 
 
-class InvalidInput(TinyAGIError, ValueError):
-    """What was asked cannot be done as asked; nothing was changed."""
+class RefusedRequest(TinyAGIError):
+    """The request cannot be granted as it is; nothing was changed. The same request is refused again."""
 
 
-class StoreError(TinyAGIError):
-    """The store refused or could not do what was asked."""
+class InvalidInput(RefusedRequest, ValueError):
+    """What was asked cannot be done as asked."""
 
 
-class ClaimLost(StoreError):
-    """The claim is no longer held, because it was recovered, stopped or finished before; nothing was changed."""
+class ClaimLost(RefusedRequest):
+    """The claim is no longer held, because it was recovered, stopped or finished before."""
 
     def __init__(self, claim_id: str, agent: str) -> None:
         super().__init__(f"Claim {claim_id} on lane {agent} is no longer held. Drop this run's result; it runs again.")
@@ -22,20 +22,24 @@ class ClaimLost(StoreError):
         self.agent = agent
 
 
-class DuplicateMessage(StoreError):
-    """A message with this id is stored already: the first one counts, this one changed nothing."""
+class DuplicateMessage(RefusedRequest):
+    """A message with this id is stored already: the first one counts."""
 
     def __init__(self, message_id: str) -> None:
         super().__init__(f"Message {message_id} is stored already. Use another messageId to send it again.")
         self.message_id = message_id
 
 
-class NotFound(StoreError):
+class NotFound(RefusedRequest):
     """The row does not exist or is not in the state the operation needs."""
 
 
-class Conflict(StoreError):
-    """Something of the same name is there already, or still in use; nothing was changed."""
+class Conflict(RefusedRequest):
+    """Something of the same name is there already, or still in use."""
+
+
+class StoreError(TinyAGIError):
+    """The store cannot be read or written. A refused request is none of these."""
 
 
 class StoreBusy(StoreError):

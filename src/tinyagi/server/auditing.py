@@ -8,7 +8,7 @@ from fastapi import APIRouter, Request
 from fastapi.routing import APIRoute
 from starlette.responses import Response
 
-from tinyagi.domain.errors import StoreError
+from tinyagi.domain.errors import TinyAGIError
 from tinyagi.domain.texts import one_line
 from tinyagi.server.services import Services
 
@@ -50,6 +50,6 @@ async def _record(request: Request, action: str) -> None:
     detail: str = getattr(request.state, "audit_detail", "")
     try:
         await services.store.audit.record(request.state.actor, action, target, detail)
-    except StoreError as error:
-        # What was asked is done; to answer with an error would make somebody do it again.
+    except TinyAGIError as error:
+        # The action succeeded; an error here would make the client repeat it.
         log.warning("%s of %r by %s is not in the audit log: %s", action, target, request.state.actor, error)

@@ -1,0 +1,36 @@
+"""The tree of errors: a refusal and a store that does not work are told apart."""
+
+import pytest
+
+from tinyagi.domain.errors import (
+    ClaimLost,
+    Conflict,
+    DuplicateMessage,
+    InvalidInput,
+    NotFound,
+    RefusedRequest,
+    StoreBusy,
+    StoreError,
+    TinyAGIError,
+)
+from tinyagi.server.errors import status_of
+
+REFUSALS = [
+    (InvalidInput("no channel"), 400),
+    (NotFound("no task"), 404),
+    (Conflict("taken"), 409),
+    (DuplicateMessage("m1"), 409),
+    (ClaimLost("claim_1", "coder"), 409),
+]
+
+
+@pytest.mark.parametrize(("error", "status"), REFUSALS, ids=lambda value: type(value).__name__)
+def test_a_refused_request_is_no_error_of_the_store(error: TinyAGIError, status: int) -> None:
+    assert isinstance(error, RefusedRequest)
+    assert not isinstance(error, StoreError)
+    assert status_of(error) == status
+
+
+def test_a_store_that_does_not_work_refuses_nothing() -> None:
+    assert not isinstance(StoreBusy("locked"), RefusedRequest)
+    assert status_of(StoreBusy("locked")) == 503
