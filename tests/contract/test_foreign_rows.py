@@ -18,6 +18,10 @@ INSERT = (
     "INSERT INTO messages (message_id, channel, sender, message, agent, status, created_at, updated_at) "
     "VALUES (?, 'telegram', 'Ada', ?, ?, ?, ?, ?)"
 )
+RESPONSE = (
+    "INSERT INTO responses (message_id, channel, sender, message, original_message, agent, created_at) "
+    "VALUES (?, 'telegram', 'Ada', 'done', '', ?, 1)"
+)
 
 
 def insert(database: Path, name: str, text: str, agent: str | None = None, status: str = "pending") -> None:
@@ -91,6 +95,24 @@ async def test_a_foreign_row_that_is_finished_is_imported_and_not_run(store: Sto
     message = await store.queue.message(event.payload["row"]["id"])
     assert message is not None
     assert message.status is Status.COMPLETED
+
+
+async def test_a_foreign_row_that_its_agent_has_answered_is_not_run_again(store: Store, database: Path) -> None:
+    connection = apsw.Connection(str(database))
+    with connection:
+        connection.execute(INSERT, ("tg_1", "@coder fix it", None, "pending", START, START))
+        connection.execute(RESPONSE, ("tg_1", "coder"))
+        connection.execute(INSERT, ("tg_2", "@coder fix that", None, "pending", START, START))
+        connection.execute(RESPONSE, ("tg_2", "writer"))
+    connection.close()
+
+    await until(store, 4)
+
+    assert await run_all(store, CODER) == [["fix that"]], "another agent answered it"
+    answered = await store.queue.message(1)
+    assert answered is not None
+    assert (answered.status, answered.answered_by) == (Status.COMPLETED, "tg_1")
+    assert (await store.queue.depth()).open_conversations == 0
 
 
 async def test_a_foreign_row_is_run_whatever_its_priority(store: Store, database: Path) -> None:

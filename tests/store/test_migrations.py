@@ -143,6 +143,31 @@ async def test_pending_rows_of_an_old_database_are_routed_and_run(tmp_path: Path
 
 
 @OLD_VERSIONS
+async def test_a_message_whose_answer_an_old_program_stored_before_it_ended_is_not_run_again(
+    tmp_path: Path, make: Callable[[Path], None]
+) -> None:
+    path = tmp_path / "old.db"
+    make(path)
+    connection = apsw.Connection(str(path))
+    connection.execute(
+        "INSERT INTO responses (message_id, channel, sender, message, original_message, agent, created_at) "
+        "VALUES ('m5', 'telegram', 'Ada', 'the answer', 'five', 'coder', 2600)"
+    )
+    connection.close()
+
+    async with opened(path) as store:
+        assert await run_all(store, CODER) == [["four"]]
+        assert (await store.queue.depth()).completed == 4
+        assert "the answer" in [response.message for response in await store.responses.recent()]
+        tables = Tables()
+        for event in await read_all(store.events):
+            tables.apply(event)
+
+    (answered,) = [row for row in tables.messages.values() if row["message_id"] == "m5"]
+    assert (answered["status"], answered["answered_by"]) == ("completed", "m5")
+
+
+@OLD_VERSIONS
 async def test_every_old_row_has_an_event_from_which_it_can_be_rebuilt(
     tmp_path: Path, make: Callable[[Path], None]
 ) -> None:

@@ -15,8 +15,12 @@ FROM messages WHERE thread IS NULL ORDER BY id LIMIT ?;
 
 -- name: adopt_message
 UPDATE messages SET message = ?2, agent = ?3, team = ?4, conversation_id = ?5, thread = ?6, priority = ?7,
-  updated_at = ?8, last_event_id = ?9, waits_for = CASE WHEN available_at > ?8 THEN 'time' END
+  status = ?8, answered_by = ?9, updated_at = ?10, last_event_id = ?11,
+  waits_for = CASE WHEN available_at > ?10 THEN 'time' END
 WHERE id = ?1;
+
+-- name: is_answered
+SELECT EXISTS (SELECT 1 FROM responses WHERE message_id = ? AND agent = ? AND seq = 0);
 
 -- name: count_conversation
 -- A row that arrives finished counts in the total only.

@@ -40,6 +40,8 @@ def _in_its_lane(tx: Transaction, message: Message, route: RouteText) -> Message
     known = tx.connection.execute(tx.sql["conversation"], (message.conversation_id,)).fetchone()
     if known is not None:
         message = message._replace(conversation_started_at=known[0], conversation_team=known[1])
+    if message.status == Status.PENDING and _is_answered(tx, message):
+        message = message._replace(status=Status.COMPLETED, answered_by=message.message_id)
     return message._replace(
         thread=thread_of(message, message.conversation_id),
         # Nothing that another tool sends waits for others' runs.
@@ -47,6 +49,12 @@ def _in_its_lane(tx: Transaction, message: Message, route: RouteText) -> Message
         updated_at=tx.now,
         last_event_id=tx.next_event_id(),
     )
+
+
+def _is_answered(tx: Transaction, message: Message) -> bool:
+    """The original stored an answer before it ended the message; a crash in between left the message to run again."""
+    answered: int = tx.connection.execute(tx.sql["is_answered"], (message.message_id, message.agent)).get
+    return bool(answered)
 
 
 def _adopt_message(tx: Transaction, message: Message) -> None:
@@ -71,6 +79,8 @@ def _adopt_message(tx: Transaction, message: Message) -> None:
             message.conversation_id,
             message.thread,
             message.priority,
+            message.status,
+            message.answered_by,
             message.updated_at,
             message.last_event_id,
         ),
