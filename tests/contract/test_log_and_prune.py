@@ -1,5 +1,7 @@
 from datetime import timedelta
+from pathlib import Path
 
+import apsw
 import pytest
 
 from tests.contract.conftest import CODER, WRITER
@@ -162,6 +164,34 @@ async def test_an_id_stays_taken_as_long_as_its_answer_is_there(store: Store, cl
     await say(store, "again", message_id=MessageId("m1"))
     await store.queue.complete(await take(store), Outcome("done again"))
     assert [response.message for response in await store.responses.pending("api")] == ["done again"]
+
+
+async def test_an_id_is_free_again_once_an_answer_that_another_tool_stored_is_gone(
+    store: Store, database: Path, clock: FakeClock
+) -> None:
+    await say(store, "first", message_id=MessageId("m1"))
+    connection = apsw.Connection(str(database))
+    connection.execute(
+        "INSERT INTO responses (message_id, channel, sender, message, original_message, created_at) "
+        "VALUES ('m1', 'telegram', 'Ada', 'seen', '', ?)",
+        (clock.now,),
+    )
+    connection.close()
+    await store.queue.adopt()
+    await store.queue.complete(await take(store), Outcome("done"))
+    for response in await store.responses.pending("api"):
+        await store.responses.ack(response.id)
+    clock.advance(timedelta(days=2))
+    await store.queue.prune(Retention())
+    with pytest.raises(DuplicateMessage):
+        await say(store, "again", message_id=MessageId("m1"))
+
+    (foreign,) = await store.responses.pending("telegram")
+    await store.responses.ack(foreign.id)
+    clock.advance(timedelta(days=2))
+    assert (await store.queue.prune(Retention())).responses == 1
+
+    await say(store, "again", message_id=MessageId("m1"))
 
 
 async def test_history_is_paged_newest_first_between_two_ids(store: Store) -> None:

@@ -73,12 +73,13 @@ DELETE FROM conversations WHERE id = ?1 AND open = 0
   AND NOT EXISTS (SELECT 1 FROM responses WHERE message_id = ?1);
 
 -- name: prune_responses
+-- A conversation waits for the answers to its root, which has its id; another tool's answer names no conversation.
 DELETE FROM responses WHERE id IN (
   SELECT id FROM (
     SELECT id, last_event_id FROM responses INDEXED BY acked_by_age
     WHERE status = 'acked' AND acked_at < :before ORDER BY acked_at LIMIT :limit)
   WHERE last_event_id <= :floor)
-RETURNING conversation_id;
+RETURNING message_id;
 
 -- name: prune_failed_responses
 DELETE FROM responses WHERE id IN (
@@ -86,7 +87,7 @@ DELETE FROM responses WHERE id IN (
     SELECT id, last_event_id FROM responses INDEXED BY failed_by_age
     WHERE status = 'failed' AND created_at < :before ORDER BY created_at LIMIT :limit)
   WHERE last_event_id <= :floor)
-RETURNING conversation_id;
+RETURNING message_id;
 
 -- name: prune_history
 -- Ids grow with time, so the oldest lines are the first ones: no index of their age is needed.
