@@ -1,5 +1,7 @@
-"""Counts the work of a SQL statement in steps of SQLite's virtual machine: the same number on every machine."""
+"""Counts the work of SQL statements in steps of SQLite's virtual machine: the same number on every machine."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import apsw
@@ -7,6 +9,14 @@ import apsw
 
 def count_vm_steps(connection: apsw.Connection, statement: str, parameters: "apsw.Bindings" = ()) -> int:
     """Run the statement to its end and return its steps, triggers included."""
+    with counted_vm_steps(connection) as steps:
+        connection.execute(statement, parameters).fetchall()
+    return sum(steps)
+
+
+@contextmanager
+def counted_vm_steps(connection: apsw.Connection) -> Iterator[list[int]]:
+    """The steps of each statement that the block runs on this connection."""
     steps: list[int] = []
 
     def note(profile: dict[str, Any]) -> None:
@@ -14,7 +24,6 @@ def count_vm_steps(connection: apsw.Connection, statement: str, parameters: "aps
 
     connection.trace_v2(apsw.SQLITE_TRACE_PROFILE, note, id=note)
     try:
-        connection.execute(statement, parameters).fetchall()
+        yield steps
     finally:
         connection.trace_v2(0, None, id=note)
-    return sum(steps)

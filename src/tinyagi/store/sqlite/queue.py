@@ -194,9 +194,10 @@ class SqliteQueue:
         return total
 
     async def retell(self, *, after: int, before: int) -> int:
-        total = 0
-        while told := await self._writer.write(retell, RetellRequest(after, before)):
-            total += told
+        total, request = 0, RetellRequest(after, before)
+        while (told := await self._writer.write(retell, request)).place != request.place:
+            total += told.rows
+            request = request._replace(place=told.place)
         return total
 
     async def claimable_lanes(self) -> tuple[ClaimableLane, ...]:

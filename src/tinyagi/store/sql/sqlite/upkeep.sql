@@ -115,21 +115,30 @@ SELECT * FROM (
   SELECT * FROM response_rows WHERE status = 'pending' AND channel = :channel ORDER BY id LIMIT :limit)
 WHERE attempts = 0 AND created_at < :before AND last_event_id IS NOT NULL;
 
+-- name: ends_of_slices
+-- The last id of the next slice of each table, NULL beyond the last row. A slice is a number of rows, not of finds: its
+-- cost does not depend on how many rows there are, or on how many of them are untold.
+SELECT (SELECT max(id) FROM (SELECT id FROM messages WHERE id > :messages ORDER BY id LIMIT :limit)),
+       (SELECT max(id) FROM (SELECT id FROM responses WHERE id > :responses ORDER BY id LIMIT :limit)),
+       (SELECT max(id) FROM (SELECT id FROM chat_messages WHERE id > :chat_messages ORDER BY id LIMIT :limit)),
+       (SELECT max(id) FROM (SELECT id FROM agent_messages WHERE id > :agent_messages ORDER BY id LIMIT :limit));
+
 -- name: untold_messages
 -- Rows whose events a reader has not seen and the log no longer holds.
 SELECT m.* FROM message_rows m
-WHERE m.last_event_id > :after AND m.last_event_id < :before ORDER BY m.id LIMIT :limit;
+WHERE m.id > :first AND m.id <= :last AND m.last_event_id > :after AND m.last_event_id < :before ORDER BY m.id;
 
 -- name: untold_responses
-SELECT * FROM response_rows WHERE last_event_id > :after AND last_event_id < :before ORDER BY id LIMIT :limit;
+SELECT * FROM response_rows
+WHERE id > :first AND id <= :last AND last_event_id > :after AND last_event_id < :before ORDER BY id;
 
 -- name: untold_chat_messages
 SELECT id, team_id, from_agent, message, created_at FROM chat_messages
-WHERE last_event_id > :after AND last_event_id < :before ORDER BY id LIMIT :limit;
+WHERE id > :first AND id <= :last AND last_event_id > :after AND last_event_id < :before ORDER BY id;
 
 -- name: untold_agent_messages
 SELECT id, agent_id, role, channel, sender, message_id, content, created_at FROM agent_messages
-WHERE last_event_id > :after AND last_event_id < :before ORDER BY id LIMIT :limit;
+WHERE id > :first AND id <= :last AND last_event_id > :after AND last_event_id < :before ORDER BY id;
 
 -- name: told_message
 UPDATE messages SET last_event_id = ?2 WHERE id = ?1;

@@ -11,24 +11,50 @@ from tinyagi.store.sqlite.transaction import Transaction
 SLICE: Final = 500
 
 
+class Place(NamedTuple):
+    """The last id of each table that was looked at."""
+
+    messages: int = 0
+    responses: int = 0
+    chat_messages: int = 0
+    agent_messages: int = 0
+
+
 class RetellRequest(NamedTuple):
     after: int
     before: int
+    place: Place = Place()
 
 
-def retell(tx: Transaction, requests: Sequence[RetellRequest]) -> list[int]:
-    """Returns how many rows each slice told."""
+class Retold(NamedTuple):
+    rows: int
+    place: Place
+    """Where the next slice begins; where this one began when there are no further rows."""
+
+
+def retell(tx: Transaction, requests: Sequence[RetellRequest]) -> list[Retold]:
     return [_retell_slice(tx, request) for request in requests]
 
 
-def _retell_slice(tx: Transaction, request: RetellRequest) -> int:
-    bounds = {"after": request.after, "before": request.before, "limit": SLICE}
-    return (
-        _messages(tx, bounds)
-        + _rows(tx, bounds, "responses", "untold_responses", "adopt_response", Response._make)
-        + _rows(tx, bounds, "chat_messages", "untold_chat_messages", "adopt_chat_message", ChatMessage._make)
-        + _rows(tx, bounds, "agent_messages", "untold_agent_messages", "adopt_agent_message", HistoryEntry._make)
+def _retell_slice(tx: Transaction, request: RetellRequest) -> Retold:
+    first = request.place
+    ends: Any = tx.connection.execute(tx.sql["ends_of_slices"], {**first._asdict(), "limit": SLICE}).fetchone()
+    last = Place(*(begin if end is None else end for begin, end in zip(first, ends, strict=True)))
+
+    def within(begin: int, end: int) -> dict[str, int]:
+        return {"first": begin, "last": end, "after": request.after, "before": request.before}
+
+    messages = within(first.messages, last.messages)
+    responses = within(first.responses, last.responses)
+    lines = within(first.chat_messages, last.chat_messages)
+    history = within(first.agent_messages, last.agent_messages)
+    rows = (
+        _messages(tx, messages)
+        + _rows(tx, responses, "responses", "untold_responses", "adopt_response", Response._make)
+        + _rows(tx, lines, "chat_messages", "untold_chat_messages", "adopt_chat_message", ChatMessage._make)
+        + _rows(tx, history, "agent_messages", "untold_agent_messages", "adopt_agent_message", HistoryEntry._make)
     )
+    return Retold(rows, last)
 
 
 def _messages(tx: Transaction, bounds: Mapping[str, int]) -> int:
