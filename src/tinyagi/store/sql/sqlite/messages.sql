@@ -7,6 +7,7 @@
 SELECT name, seq FROM sqlite_sequence UNION ALL SELECT 'history_index', through FROM history_indexed;
 
 -- name: insert_message
+-- Takes the columns of `enqueue.COLUMNS` in their order, then what the message waits for.
 INSERT OR FAIL INTO messages (id, message_id, channel, sender, sender_id, message, agent, from_agent, files, conversation_id,
   parent_message_id, hop, team, thread, priority, available_at, created_at, updated_at, last_event_id, waits_for)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);

@@ -1,6 +1,7 @@
 -- Responses, chat rooms and history: what people and agents read.
 
 -- name: insert_response
+-- Takes the columns of `respond.COLUMNS` in their order.
 INSERT OR FAIL INTO responses (id, message_id, channel, sender, sender_id, message, original_message, agent, files, metadata,
   status, conversation_id, seq, created_at, acked_at, last_event_id)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);

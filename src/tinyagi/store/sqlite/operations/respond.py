@@ -1,11 +1,20 @@
 """Responses about a message: its answer, and notices beside it. Recorded here, written by the caller."""
 
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
+from typing import Final
 
 from tinyagi.domain.events import ResponseReady
 from tinyagi.domain.messages import Message
 from tinyagi.domain.responses import NOBODYS_CHANNELS, Response, ResponseStatus
 from tinyagi.store.sqlite.transaction import Transaction, encode_json
+
+COLUMNS: Final = (
+    *("id", "message_id", "channel", "sender", "sender_id", "message", "original_message", "agent", "files"),
+    *("metadata", "status", "conversation_id", "seq", "created_at", "acked_at", "last_event_id"),
+)
+"""What `insert_response` takes; the other columns of a new response have their defaults."""
+row_of = itemgetter(*map(Response._fields.index, COLUMNS))
 
 
 def notice(tx: Transaction, message: Message, text: str) -> Response:
@@ -19,19 +28,19 @@ def respond(
 ) -> Response:
     is_read = message.channel in NOBODYS_CHANNELS
     response = Response(
-        tx.next_id("responses"),
-        message.message_id,
-        message.channel,
-        message.sender,
-        message.sender_id,
-        text,
-        message.message,
-        message.agent,
-        encode_json(files) if files else None,
-        encode_json(metadata) if metadata else None,
-        ResponseStatus.ACKED if is_read else ResponseStatus.PENDING,
-        message.conversation_id,
-        seq,
+        id=tx.next_id("responses"),
+        message_id=message.message_id,
+        channel=message.channel,
+        sender=message.sender,
+        sender_id=message.sender_id,
+        message=text,
+        original_message=message.message,
+        agent=message.agent,
+        files=encode_json(files) if files else None,
+        metadata=encode_json(metadata) if metadata else None,
+        status=ResponseStatus.ACKED if is_read else ResponseStatus.PENDING,
+        conversation_id=message.conversation_id,
+        seq=seq,
         attempts=0,
         last_error=None,
         available_at=0,
@@ -41,9 +50,3 @@ def respond(
     )
     tx.record(ResponseReady(response._asdict()), message)
     return response
-
-
-def row_of(response: Response) -> tuple[object, ...]:
-    """What `insert_response` takes."""
-    ends = response.created_at, response.acked_at, response.last_event_id
-    return (*response[:13], *ends)
