@@ -56,6 +56,27 @@ async def test_a_faulty_operation_does_not_take_its_neighbours_with_it(store: Sq
     assert await types_of(store.events) == ["message_received", "message_received"]
 
 
+async def test_a_statement_that_sqlite_refuses_is_an_error_of_the_store_that_names_the_reason(
+    store: SqliteStore,
+) -> None:
+    def doubled(tx: Transaction, requests: Sequence[str]) -> Sequence[None]:
+        return [tx.connection.execute(statement).get for statement in requests]
+
+    results = await asyncio.gather(
+        store.queue.enqueue(NewMessage("before", CODER)),
+        store._writer.write(doubled, "INSERT INTO lanes (agent) VALUES ('x'), ('x')"),
+        store._writer.write(doubled, "INSERT INTO nowhere VALUES (1)"),
+        store._writer.write(doubled, "SELECT zeroblob(3000000000)"),
+        return_exceptions=True,
+    )
+
+    assert [type(result).__name__ for result in results[1:]] == ["StatementRefused"] * 3
+    assert "UNIQUE constraint failed: lanes.agent" in str(results[1])
+    assert "no such table: nowhere" in str(results[2])
+    assert "too big" in str(results[3])
+    assert (await store.queue.depth()).pending == 1
+
+
 async def test_what_a_refused_operation_wrote_does_not_stay(store: SqliteStore) -> None:
     await store.queue.enqueue(NewMessage("there", CODER, message_id=MessageId("taken")))
 

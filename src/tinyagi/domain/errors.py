@@ -62,6 +62,10 @@ class StoreFailed(StoreError):
     """The disk reported an error before the commit; nothing was written."""
 
 
+class StatementRefused(StoreError):
+    """The database refused what was to be written, such as a broken constraint: a repeat would be refused, too."""
+
+
 class OutcomeUnknown(StoreError):
     """The commit itself failed, so the write may or may not be there: repeat it with the same messageId."""
 

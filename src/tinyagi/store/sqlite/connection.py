@@ -9,6 +9,7 @@ import apsw
 
 from tinyagi.domain.errors import (
     OutcomeUnknown,
+    StatementRefused,
     StoreBusy,
     StoreCorrupt,
     StoreError,
@@ -84,6 +85,11 @@ def translate(error: apsw.Error, path: Path, backups: Path) -> StoreError:
             return _read_only(path, error)
         case apsw.CorruptError() | apsw.NotADBError():
             return _corrupt(path, backups, str(error))
+        case apsw.ConstraintError() | apsw.TooBigError() | apsw.MismatchError() | apsw.RangeError() | apsw.SQLError():
+            return StatementRefused(
+                f"The database {path} refused a statement ({error}); nothing was written. "
+                "Another try would not help: please report this sentence as a fault of TinyAGI."
+            )
         case _:
             return StoreFailed(
                 f"Writing to {path} failed ({error}); nothing was written. Check the disk and try again."

@@ -173,6 +173,9 @@ class Writer:
             except UnicodeEncodeError as error:
                 value = _unstorable(error)
                 self._connection.execute("ROLLBACK TO one")
+            except apsw.Error as error:
+                value = translate(error, self._path, self._backups)
+                self._connection.execute("ROLLBACK TO one")
             except Exception as error:
                 value = error
                 self._connection.execute("ROLLBACK TO one")
