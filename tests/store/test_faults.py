@@ -23,6 +23,7 @@ from tinyagi.domain.errors import (
 )
 from tinyagi.domain.messages import NewMessage, Outcome
 from tinyagi.domain.retry import Failure, FailureKind
+from tinyagi.domain.routing import Route
 from tinyagi.store.clock import SteadyClock
 from tinyagi.store.sqlite.connection import connect
 from tinyagi.store.sqlite.store import DEFAULT_AGENT, SqliteStore
@@ -139,6 +140,36 @@ async def test_a_short_lock_of_another_process_is_only_waited_for(tmp_path: Path
         other.close()
 
         assert (await enqueuing).id == 1
+
+
+async def test_a_foreign_row_is_adopted_also_when_its_routing_broke_at_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("tinyagi.store.sqlite.store.ADOPT_AGAIN", timedelta(milliseconds=10))
+    path, tries = tmp_path / "tinyagi.db", 0
+
+    def route(text: str) -> Route:
+        nonlocal tries
+        tries += 1
+        # Each try of the store routes twice: once in the group, once alone.
+        if tries <= 4:
+            raise ZeroDivisionError("no route")
+        return Route(CODER, None, text)
+
+    async with await SqliteStore.open(path, route=route) as store:
+        other = apsw.Connection(str(path))
+        other.execute(
+            "INSERT INTO messages (message_id, channel, sender, message, status, created_at, updated_at) "
+            "VALUES ('x', 'telegram', 'Ada', 'hello', 'pending', 1, 1)"
+        )
+        other.close()
+        async with asyncio.timeout(10):
+            while not await types_of(store.events):
+                await store.changes.beyond(store.changes.version)
+
+    assert [record.getMessage() for record in caplog.records if record.exc_info] == [
+        "rows of other programs could not be taken in, next try in 0.01 s: no route"
+    ]
 
 
 async def test_a_foreign_row_is_adopted_also_when_the_database_was_locked_at_first(tmp_path: Path) -> None:

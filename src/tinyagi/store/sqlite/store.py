@@ -1,6 +1,7 @@
 """Opens a SQLite store: checks and migrates the file, starts its threads and hands out the ports."""
 
 import asyncio
+import logging
 import random
 from collections.abc import Callable
 from datetime import timedelta
@@ -39,6 +40,8 @@ from tinyagi.store.sqlite.transaction import Context
 from tinyagi.store.sqlite.watcher import Watcher
 from tinyagi.store.sqlite.writer import Writer
 from tinyagi.store.statements import load_statements
+
+log = logging.getLogger(__name__)
 
 DEFAULT_AGENT: Final = AgentId("tinyagi")
 BUSY_TIMEOUT: Final = timedelta(seconds=5)
@@ -90,6 +93,7 @@ class SqliteStore:
         self._checkpointer = checkpointer
         self._watcher: Watcher | None = None
         self._adoption: asyncio.Task[None] | None = None
+        self._adoption_error: str | None = None
         self._closed = False
 
     @classmethod
@@ -181,9 +185,20 @@ class SqliteStore:
     async def _adopt(self) -> None:
         try:
             await self.queue.adopt()
-        except StoreError:
-            # Locked or full: nobody may write again for a while, so no further notice would come.
-            asyncio.get_running_loop().call_later(ADOPT_AGAIN.total_seconds(), self._notice, True)
+            self._adoption_error = None
+        except Exception as error:
+            # The next notice comes with the next foreign commit, which may be hours away: try again without one.
+            pause = ADOPT_AGAIN.total_seconds()
+            asyncio.get_running_loop().call_later(pause, self._notice, True)
+            if str(error) != self._adoption_error:
+                self._adoption_error = str(error)
+                unforeseen = None if isinstance(error, StoreError) else error
+                log.warning(
+                    "rows of other programs could not be taken in, next try in %g s: %s",
+                    pause,
+                    error,
+                    exc_info=unforeseen,
+                )
 
 
 def _call(loop: asyncio.AbstractEventLoop, function: Callable[[bool], None], argument: bool) -> None:
