@@ -1,4 +1,4 @@
-"""`tinyagi status`: the line that tells how far the lake is behind."""
+"""`tinyagi status`: how far the lake is behind, and which background tasks fail."""
 
 from tests.cli.conftest import Remote
 from tests.server.conftest import Premises
@@ -32,3 +32,14 @@ async def test_a_lake_that_is_behind_tells_by_how_much_and_why(remote: Remote, p
     count = (await premises.store.events.bounds()).head - 1
     assert line.startswith(f"{count} events behind, the oldest ")
     assert line.endswith(" old; nobody runs the pipeline; its last run failed: it ended with code 3")
+
+
+async def test_a_background_task_that_fails_is_named_with_its_error(remote: Remote, premises: Premises) -> None:
+    assert "failing" not in (await remote("status")).stdout
+
+    task = premises.engine.background.states["tidy"]
+    task.failing, task.last_error = True, "the disk is full"
+
+    assert "the disk is full" in next(
+        line for line in (await remote("status")).stdout.splitlines() if line.startswith("failing  ") and "tidy" in line
+    )

@@ -29,7 +29,7 @@ class Clerk:
 
     def __init__(self) -> None:
         self.events: EventLog | None = None
-        self.ending: Ending | OSError = WELL
+        self.ending: Ending | Exception = WELL
         self.archives = True
         self.runs = 0
         self.is_at_work = asyncio.Event()
@@ -45,7 +45,7 @@ class Clerk:
         except asyncio.CancelledError:
             self.was_sent_home = True
             raise
-        if isinstance(self.ending, OSError):
+        if isinstance(self.ending, Exception):
             raise self.ending
         if self.ending == WELL and self.archives:
             assert self.events is not None
@@ -308,6 +308,18 @@ async def test_a_process_that_cannot_be_started_is_a_failure_like_any_other(offi
     await office.look()
 
     assert (office.archiving.failures, office.archiving.last_error) == (1, "no more processes")
+    assert await office.look() == 1
+
+
+async def test_a_fault_in_starting_the_pipeline_is_a_failure_like_any_other(
+    office: Office, caplog: pytest.LogCaptureFixture
+) -> None:
+    office.clerk.ending = ZeroDivisionError("a fault")
+    await office.send(500)
+    await office.look()
+
+    assert (office.archiving.failures, office.archiving.last_error) == (1, "ZeroDivisionError: a fault")
+    assert any(record.exc_info for record in caplog.records)
     assert await office.look() == 1
 
 

@@ -12,13 +12,21 @@ async def test_the_status_tells_what_there_is(premises: Premises) -> None:
     status = answer.json()
     assert status.keys() == {
         *("ok", "uptime", "version", "server", "channels", "heartbeat", "pipeline"),
-        *("engine", "agents", "teams", "needsRestart"),
+        *("engine", "background", "agents", "teams", "needsRestart"),
     }
     assert (status["ok"], status["server"]) == (True, {"running": True, "port": premises.port})
     assert status["uptime"] >= 0
     assert status["version"]
     assert (status["agents"], status["teams"], status["engine"]) == (3, 1, {"runs": 0})
     assert (status["channels"], status["needsRestart"]) == ({}, [])
+
+
+async def test_the_status_tells_how_the_background_tasks_are(premises: Premises) -> None:
+    tasks = (await premises.http.get("/api/status")).json()["background"]
+
+    assert tasks.keys() == {"settings", "recover", "tidy", "holds", "chats", "schedules", "heartbeat", "dispatch"}
+    assert [(one["state"], one["restarts"], one["lastError"]) for one in tasks.values()] == [("running", 0, None)] * 8
+    assert all(one["since"] > 0 for one in tasks.values())
 
 
 async def test_the_status_tells_how_many_runs_are_going_on(premises: Premises) -> None:

@@ -1,6 +1,6 @@
 """How the daemon is, in one object."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -43,6 +43,15 @@ class EngineStatus(Model):
     runs: Annotated[int, Field(description="Runs that are going on.")]
 
 
+class BackgroundTaskStatus(Model):
+    """A task that runs as long as the daemon; after a fault it is started again."""
+
+    state: Annotated[Literal["running", "failing"], Field(description="`failing` until it has worked once again.")]
+    since: Annotated[int, Field(description="When that state began, in ms.")]
+    restarts: Annotated[int, Field(description="Starts after a fault since the daemon started.")]
+    last_error: Annotated[str | None, Field(description="Its last fault, also when it runs again.")]
+
+
 class Status(Model):
     """The daemon is up."""
 
@@ -54,6 +63,7 @@ class Status(Model):
     heartbeat: HeartbeatStatus
     pipeline: PipelineStatus
     engine: EngineStatus
+    background: Annotated[dict[str, BackgroundTaskStatus], Field(description="The endless tasks, by name.")]
     agents: Annotated[int, Field(description="Agents that are configured.")]
     teams: int
     needs_restart: Annotated[tuple[str, ...], Field(description="Settings that count only after a restart.")]

@@ -92,6 +92,7 @@ def _show(place: "Place", found: "Sighting", daemon: "Status", queue: "QueueStat
             ("heartbeat", f"every {beat.interval:g} s{last}" if beat.running else "off"),
             ("channels", ", ".join(channels) or "none"),
             ("lake", _lake(daemon.pipeline)),
+            ("failing", "; ".join(_failing(daemon)) or None),
             ("restart", f"needed for {', '.join(daemon.needs_restart)}" if daemon.needs_restart else None),
         )
     )
@@ -100,6 +101,13 @@ def _show(place: "Place", found: "Sighting", daemon: "Status", queue: "QueueStat
         [(f"@{lane.agent}", lane.pending, lane.processing, lane.dead, _state(lane)) for lane in lanes],
         empty="No agent has had a message yet.",
     )
+
+
+def _failing(daemon: "Status") -> list[str]:
+    from tinyagi.cli.screen import when  # noqa: PLC0415
+
+    tasks = [(name, task) for name, task in daemon.background.items() if task.state == "failing"]
+    return [f"{name} since {when(task.since)}: {task.last_error}" for name, task in tasks]
 
 
 def _lake(pipeline: "PipelineStatus") -> str:

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
@@ -87,6 +87,10 @@ class Archiving:
         self._warned_at: int | None = None
 
     @property
+    def has_pipeline(self) -> bool:
+        return self._run is not None
+
+    @property
     def is_wanted(self) -> bool:
         """The settings want it, and its packages are there."""
         return self._run is not None and self._settings.enabled and self._is_installed()
@@ -108,20 +112,13 @@ class Archiving:
         age = max(0, self._clock() - oldest[0].created_at) / 1000
         return Lag(cursor or 0, bounds.head, bounds.head - through, age)
 
-    async def keep_looking(self) -> None:
-        """Look again and again; when cancelled, end the run that is going on."""
-        if self._run is None:
-            return
-        try:
-            while True:
-                # Not at once: a daemon that starts again and again must not start a JVM each time.
-                await asyncio.sleep(max(_SHORTEST, self._settings.check_seconds))
-                try:
-                    await self.look()
-                except (TinyAGIError, OSError) as error:
-                    log.warning("how far the lake is behind cannot be seen, it is tried again: %s", error)
-        finally:
-            await self.stop()
+    async def keep_looking(self) -> AsyncGenerator[None, None]:
+        """Look again and again."""
+        while True:
+            # Not at once: a daemon that starts again and again must not start a JVM each time.
+            await asyncio.sleep(max(_SHORTEST, self._settings.check_seconds))
+            await self.look()
+            yield
 
     async def look(self) -> None:
         """Have the pipeline run if that is worth it, and warn when the lake is left far behind."""
@@ -173,6 +170,9 @@ class Archiving:
                 self.last_error, self._failed_in_a_row = None, 0
         except (TinyAGIError, OSError) as error:
             self._failed(str(error))
+        except Exception as error:
+            log.exception("a run of the pipeline broke")
+            self._failed(f"{type(error).__name__}: {error}")
         self.last_run_at = self._clock()
 
     def _failed(self, how: str, words: tuple[str, ...] = ()) -> None:

@@ -2,19 +2,16 @@
 
 import asyncio
 import contextlib
-import logging
 import re
+from collections.abc import AsyncGenerator
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final
 
-from tinyagi.domain.errors import StoreError
 from tinyagi.domain.events import RecordedEvent
 from tinyagi.domain.ids import is_valid_id
 from tinyagi.domain.tags import render_for_people
 from tinyagi.store.base import Store
-
-log = logging.getLogger(__name__)
 
 CONSUMER: Final = "chats"
 PERIOD: Final = timedelta(seconds=1)
@@ -30,13 +27,11 @@ class ChatFiles:
         self._store = store
         self._folder = folder
 
-    async def keep_writing(self) -> None:
+    async def keep_writing(self) -> AsyncGenerator[None, None]:
         while True:
             seen = self._store.changes.version
-            try:
-                await self.catch_up()
-            except (StoreError, OSError) as error:
-                log.warning("chat files cannot be written, next try in a second: %s", error)
+            await self.catch_up()
+            yield
             # Nobody waits for these files: once a second is often enough, and busy lanes are left alone.
             await asyncio.sleep(PERIOD.total_seconds())
             await self._store.changes.beyond(seen)

@@ -1,14 +1,16 @@
 """The engine: everything that moves messages, started and stopped together."""
 
-import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator
 from datetime import timedelta
+from functools import partial
+from typing import Final
 
-from tinyagi.domain.errors import NotFound, StoreError
+from tinyagi.domain.errors import NotFound
 from tinyagi.domain.events import ProcessorStart, ProcessorStop, SettingsRejected
 from tinyagi.domain.ids import AgentId
 from tinyagi.engine.archiving import Archiving
+from tinyagi.engine.background import SupervisedTasks
 from tinyagi.engine.board import TaskBoard
 from tinyagi.engine.chats import ChatFiles
 from tinyagi.engine.heartbeat import Heartbeat
@@ -20,19 +22,22 @@ from tinyagi.engine.rules import Rules
 from tinyagi.engine.runs import Run, Stopped
 from tinyagi.engine.scheduler import Scheduler
 from tinyagi.engine.schedules import ScheduleBook
-from tinyagi.engine.tail import Tail
 from tinyagi.engine.upkeep import Upkeep
 from tinyagi.plugins.host import Plugins
 from tinyagi.store.owner import this_process
 
 log = logging.getLogger(__name__)
 
+PAGE: Final = 200
+"""Events that plugins get before other tasks have their turn."""
+
 
 class Engine:
     """One engine on one home.
 
     `inbox` takes messages in, `outbox` sends what answers nothing, `live` tells what runs say, `schedules` and `board`
-    take changes, `archiving` tells how far the lake is behind; the rest is in `store`.
+    take changes, `archiving` tells how far the lake is behind, `background` how the endless tasks are; the rest is in
+    `store`.
     """
 
     def __init__(
@@ -60,8 +65,9 @@ class Engine:
         self.heartbeat = Heartbeat(bench.store, inbox, bench.rulebook, bench.budgets)
         self._scheduler = Scheduler(bench.store, inbox)
         self._processor = Processor(bench)
-        self._tasks: list[asyncio.Task[None]] = []
-        self._tail: Tail | None = None
+        self.background = SupervisedTasks()
+        self._told_plugins = 0
+        """The last event that plugins got."""
 
     async def start(self) -> int:
         """Take back what an earlier engine left, then begin; returns how many messages were taken back."""
@@ -69,37 +75,36 @@ class Engine:
         recovered = await self._upkeep.recover()
         await self._chats.catch_up()
         started = await self.store.events.append(ProcessorStart(str(this_process())))
-        self.settings.start(self._rejected)
-        self._tasks = [
-            asyncio.create_task(self._upkeep.keep_recovering(), name="recover"),
-            asyncio.create_task(self._upkeep.keep_tidying(), name="tidy"),
-            asyncio.create_task(self._upkeep.follow_settings(), name="settings"),
-            asyncio.create_task(self._chats.keep_writing(), name="chats"),
-            asyncio.create_task(self._scheduler.keep_sending(), name="schedules"),
-            asyncio.create_task(self.heartbeat.keep_beating(), name="heartbeat"),
-            asyncio.create_task(self.archiving.keep_looking(), name="archiving"),
-        ]
+        start = self.background.start
+        start("settings", partial(self.settings.keep_looking, self._rejected))
+        start("recover", self._upkeep.keep_recovering)
+        start("tidy", self._upkeep.keep_tidying)
+        start("holds", self._upkeep.keep_lifting_holds)
+        start("chats", self._chats.keep_writing)
+        start("schedules", self._scheduler.keep_sending)
+        start("heartbeat", self.heartbeat.keep_beating)
+        if self.archiving.has_pipeline:
+            start("archiving", self.archiving.keep_looking)
         if self._plugins.wants_events:
-            self._tail = Tail(self.store, self._plugins.dispatch, after=started - 1)
-            self._tasks.append(asyncio.create_task(_lasting(self._tail.follow), name="plugins"))
-        self._processor.start()
+            self._told_plugins = started - 1
+            start("plugins", self._keep_telling_plugins)
+        start("dispatch", self._processor.keep_dispatching)
         return recovered
 
     async def stop(self, grace: timedelta | None = None) -> None:
         """Finish or give back what runs within the grace period, end every child, and say so in the log."""
         patience = timedelta(seconds=self.settings.current.queue.shutdown_grace_seconds) if grace is None else grace
+        tells_plugins = "plugins" in self.background.states
+        await self.background.stop("dispatch")
         await self._processor.stop(patience)
-        for task in self._tasks:
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
-        await self.settings.stop()
+        await self.background.stop()
+        await self.archiving.stop()
         # What a run started beside itself and left behind, in a session of its own, goes with the engine.
         await self._upkeep.end_orphans()
         await self._chats.catch_up()
         await self.store.events.append(ProcessorStop(str(this_process())))
-        if self._tail is not None:
-            await self._tail.catch_up()
+        if tells_plugins:
+            await self._tell_plugins()
         await self._plugins.close()
 
     def halt(self) -> None:
@@ -135,12 +140,16 @@ class Engine:
         log.warning("settings were not taken over: %s", reason)
         await self.store.events.append(SettingsRejected(reason))
 
+    async def _keep_telling_plugins(self) -> AsyncGenerator[None, None]:
+        while True:
+            seen = self.store.changes.version
+            await self._tell_plugins()
+            yield
+            await self.store.changes.beyond(seen)
 
-async def _lasting(work: Callable[[], Awaitable[None]]) -> None:
-    """Begin again after an error of the store: what waits for it must not end with it."""
-    while True:
-        try:
-            await work()
-        except StoreError as error:
-            log.warning("the log cannot be read, next try in a second: %s", error)
-            await asyncio.sleep(1)
+    async def _tell_plugins(self) -> None:
+        """Hand every new event of the log to the plugins, in order."""
+        while page := await self.store.events.read_after(self._told_plugins, limit=PAGE):
+            for event in page:
+                self._plugins.dispatch(event)
+            self._told_plugins = page[-1].id

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import re
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -13,7 +13,7 @@ from tinyagi.agents.errors import WorkspaceError
 from tinyagi.agents.texts import read_text
 from tinyagi.agents.workspace import Workspace
 from tinyagi.domain.durations import millis
-from tinyagi.domain.errors import DuplicateMessage, TinyAGIError
+from tinyagi.domain.errors import DuplicateMessage
 from tinyagi.domain.ids import AgentId, ConversationId
 from tinyagi.domain.messages import Status
 from tinyagi.engine.budgets import Budgets
@@ -58,18 +58,14 @@ class Heartbeat:
         """When each agent that has a heartbeat is asked next."""
         return self._next_at
 
-    async def keep_beating(self) -> None:
+    async def keep_beating(self) -> AsyncGenerator[None, None]:
         """Send what becomes due, for ever; an edit of the settings counts at once."""
         while True:
             seen = self._rulebook.live.version
-            try:
-                await self.look()
-            except (TinyAGIError, OSError) as error:
-                log.warning("heartbeats cannot be sent now, next try in a second: %s", error)
-                await asyncio.sleep(1)
-            else:
-                due = min(self._next_at.values(), default=None)
-                await until(due, self._clock(), self._rulebook.live.beyond(seen))
+            await self.look()
+            yield
+            due = min(self._next_at.values(), default=None)
+            await until(due, self._clock(), self._rulebook.live.beyond(seen))
 
     async def look(self) -> None:
         """Send each heartbeat that is due by now."""

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 from datetime import timedelta
 from typing import Final, NamedTuple
 
@@ -55,17 +55,13 @@ class Processor:
         """Something has changed."""
         self._freed = asyncio.Event()
         """A lane has ended: its slot is free, and so is the lane itself."""
-        self._dispatcher: asyncio.Task[None] | None = None
-
-    def start(self) -> None:
-        self._dispatcher = asyncio.create_task(self._dispatch(), name="dispatch")
 
     async def stop(self, grace: timedelta) -> None:
-        """Claim nothing more, let runs finish within the grace period, then end the rest and give them back."""
+        """Claim nothing more, let runs finish within the grace period, then end the rest and give them back.
+
+        `keep_dispatching` must have ended.
+        """
         self._stopping = True
-        if self._dispatcher is not None:
-            self._dispatcher.cancel()
-            await asyncio.wait([self._dispatcher])
         await self._finish_within(grace)
         while self._lanes:
             for run in list(self._bench.runs.values()):
@@ -84,28 +80,23 @@ class Processor:
         finally:
             halted.cancel()
 
-    async def _dispatch(self) -> None:
+    async def keep_dispatching(self) -> AsyncGenerator[None, None]:
+        """Look for lanes with work, for ever."""
         stop_listening = self._store.changes.call(self._wake.set)
         try:
-            await self._look_for_ever()
-        finally:
-            stop_listening()
-
-    async def _look_for_ever(self) -> None:
-        while True:
-            self._wake.clear()
-            self._freed.clear()
-            try:
+            while True:
+                self._wake.clear()
+                self._freed.clear()
                 await self._give_turns()
                 sleep = await self._sleep_time()
-            except StoreError as error:
-                log.warning("the queue cannot be read, next look in a second: %s", error)
-                sleep = 1.0
-            if self._lanes or self._in_vain >= IN_VAIN:
-                await _within(SHORTEST_LOOK.total_seconds(), self._freed)
-            if not await _within(sleep, self._wake):
-                # Time alone makes things claimable.
-                self._in_vain = 0
+                yield
+                if self._lanes or self._in_vain >= IN_VAIN:
+                    await _within(SHORTEST_LOOK.total_seconds(), self._freed)
+                if not await _within(sleep, self._wake):
+                    # Time alone makes things claimable.
+                    self._in_vain = 0
+        finally:
+            stop_listening()
 
     async def _give_turns(self) -> None:
         lanes = await self._store.queue.claimable_lanes()

@@ -1,12 +1,11 @@
 """Sends the messages of schedules when they are due: each due time once, whichever process is first."""
 
-import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from functools import partial
 from typing import Final
 
-from tinyagi.domain.errors import DuplicateMessage, InvalidInput, TinyAGIError
+from tinyagi.domain.errors import DuplicateMessage, InvalidInput
 from tinyagi.domain.messages import NewMessage
 from tinyagi.domain.schedules import Schedule
 from tinyagi.domain.texts import one_line
@@ -31,17 +30,13 @@ class Scheduler:
         self._inbox = inbox
         self._clock = clock
 
-    async def keep_sending(self) -> None:
+    async def keep_sending(self) -> AsyncGenerator[None, None]:
         """Send what becomes due, for ever; an edit of the schedules, here or by another process, is seen at once."""
         while True:
             seen = self._store.changes.version
-            try:
-                due = await self.look()
-            except (TinyAGIError, OSError) as error:
-                log.warning("schedules cannot be sent now, next try in a second: %s", error)
-                await asyncio.sleep(1)
-            else:
-                await until(due, self._clock(), self._store.changes.beyond(seen))
+            due = await self.look()
+            yield
+            await until(due, self._clock(), self._store.changes.beyond(seen))
 
     async def look(self) -> int | None:
         """Send what is due by now, and return when the next one is."""

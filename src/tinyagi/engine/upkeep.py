@@ -2,10 +2,9 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Final
 
-from tinyagi.domain.errors import TinyAGIError
 from tinyagi.engine.budgets import HELD, Budgets
 from tinyagi.engine.rules import Rulebook
 from tinyagi.store.base import Store
@@ -63,27 +62,22 @@ class Upkeep:
             if held_by_budget and await self._budgets.allows(lane.agent, budgets):
                 await self._store.lanes.hold(lane.agent, until=0, reason="the budget allows it again")
 
-    async def keep_recovering(self) -> None:
-        await self._every(lambda: self._rulebook.current.settings.queue.recover_seconds, self.recover)
-
-    async def keep_tidying(self) -> None:
-        await self._every(lambda: self._rulebook.current.settings.queue.maintenance_seconds, self.tidy)
-
-    async def follow_settings(self) -> None:
-        """An edit may raise a budget: nobody should have to wait for the next round."""
-        version = self._rulebook.live.version
+    async def keep_recovering(self) -> AsyncGenerator[None, None]:
         while True:
-            version = await self._rulebook.live.beyond(version)
-            await _guarded(self.lift_holds)
+            await asyncio.sleep(max(_SHORTEST, self._rulebook.current.settings.queue.recover_seconds))
+            await self.recover()
+            yield
 
-    async def _every(self, seconds: Callable[[], float], work: Callable[[], Awaitable[object]]) -> None:
+    async def keep_tidying(self) -> AsyncGenerator[None, None]:
         while True:
-            await asyncio.sleep(max(_SHORTEST, seconds()))
-            await _guarded(work)
+            await asyncio.sleep(max(_SHORTEST, self._rulebook.current.settings.queue.maintenance_seconds))
+            await self.tidy()
+            yield
 
-
-async def _guarded(work: Callable[[], Awaitable[object]]) -> None:
-    try:
-        await work()
-    except (TinyAGIError, OSError) as error:
-        log.warning("upkeep did not succeed, it is tried again: %s", error)
+    async def keep_lifting_holds(self) -> AsyncGenerator[None, None]:
+        """An edit of the settings may raise a budget: its lanes go on at once, not with the next `tidy`."""
+        while True:
+            seen = self._rulebook.live.version
+            await self.lift_holds()
+            yield
+            await self._rulebook.live.beyond(seen)

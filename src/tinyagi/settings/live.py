@@ -2,11 +2,10 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from datetime import timedelta
 from typing import Final
 
-from tinyagi.domain.errors import TinyAGIError
 from tinyagi.settings.document import Change, Document, Loaded, Stamp
 from tinyagi.settings.errors import SettingsError, SettingsFailed
 from tinyagi.settings.merge import changed_names
@@ -47,7 +46,6 @@ class LiveSettings:
         self._told: object = _NOBODY
         self._changes = Changes()
         self._turn = asyncio.Lock()
-        self._poll: asyncio.Task[None] | None = None
 
     @property
     def current(self) -> Settings:
@@ -100,26 +98,13 @@ class LiveSettings:
             elif content != self._told:
                 await self._judge(stamp, content)
 
-    def start(self, on_rejected: Rejected = _log_rejected) -> None:
-        """Look again and again until `stop`, and tell why an edit does not count."""
+    async def keep_looking(self, on_rejected: Rejected) -> AsyncGenerator[None, None]:
+        """Look again and again, and report why an edit does not count."""
         self._on_rejected = on_rejected
-        self._poll = asyncio.create_task(self._look_for_ever(), name="settings")
-
-    async def stop(self) -> None:
-        """Look no more."""
-        if self._poll is not None:
-            poll, self._poll = self._poll, None
-            poll.cancel()
-            await asyncio.wait([poll])
-
-    async def _look_for_ever(self) -> None:
         while True:
             await asyncio.sleep(self._every.total_seconds())
-            try:
-                await self.look()
-            except TinyAGIError as error:
-                # Whoever is told of a rejection may fail, too; they are told again.
-                log.warning("the settings could not be looked at: %s", error)
+            await self.look()
+            yield
 
     @property
     def _content(self) -> bytes | None:

@@ -3,9 +3,12 @@
 import socket
 from collections.abc import Iterator
 from contextlib import closing
+from typing import Final
 
 import psutil
+from pydantic import TypeAdapter, ValidationError
 
+from tinyagi.api.status import BackgroundTaskStatus
 from tinyagi.daemon.doctor.findings import Finding, Subject, hint, ok, problem, warning
 from tinyagi.daemon.errors import DaemonError
 from tinyagi.daemon.health import ask
@@ -15,6 +18,7 @@ from tinyagi.settings.environment import TOKEN_NAME, api_host, api_port, api_tok
 from tinyagi.settings.model import Settings
 from tinyagi.settings.server import SHORTEST_TOKEN, is_loopback
 
+_TASKS: Final = TypeAdapter(dict[str, BackgroundTaskStatus])
 _FEW_CHARACTERS = 8
 """Different ones: a token with fewer is a pattern."""
 
@@ -49,7 +53,8 @@ def daemon(subject: Subject, settings: Settings) -> Iterator[Finding]:
     match sighting.state:
         case State.RUNNING:
             token = api_token(subject.environment, settings.server.token)
-            if ask(sighting, token) is None:
+            status = ask(sighting, token)
+            if status is None:
                 yield problem(
                     "Daemon",
                     f"It runs (pid {sighting.pid}) and does not answer at {sighting.url}.",
@@ -57,6 +62,7 @@ def daemon(subject: Subject, settings: Settings) -> Iterator[Finding]:
                 )
             else:
                 yield ok("Daemon", f"runs (pid {sighting.pid}) at {sighting.url}, version {sighting.version}")
+                yield from _failing_tasks(status)
         case State.STARTING:
             yield hint("Daemon", f"It is starting (pid {sighting.pid}).", "Look again in a moment: tinyagi status")
         case State.UNKNOWN:
@@ -71,6 +77,21 @@ def daemon(subject: Subject, settings: Settings) -> Iterator[Finding]:
             yield hint("Daemon", "It is not running.", "Start it with: tinyagi start")
     if not sighting.is_up:
         yield from _port(subject, settings)
+
+
+def _failing_tasks(status: object) -> Iterator[Finding]:
+    try:
+        tasks = _TASKS.validate_python(status.get("background") if isinstance(status, dict) else None)
+    except ValidationError:
+        # A daemon of another version: the next restart replaces it.
+        return
+    for name, task in tasks.items():
+        if task.state == "failing":
+            yield problem(
+                "Background",
+                f"The daemon's task {name} fails, restarted {task.restarts} times: {task.last_error}",
+                "It starts again after at most 30 seconds. See more with `tinyagi logs queue`.",
+            )
 
 
 def _port(subject: Subject, settings: Settings) -> Iterator[Finding]:

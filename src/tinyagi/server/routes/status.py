@@ -7,6 +7,7 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.responses import PlainTextResponse
 
 from tinyagi.api.status import (
+    BackgroundTaskStatus,
     ChannelStatus,
     EngineStatus,
     HeartbeatStatus,
@@ -23,7 +24,7 @@ router = APIRouter(tags=["status"])
 
 @router.get("/api/status", response_model=Status)
 async def read_status(services: Use) -> Status:
-    """Tell how long the daemon is up, what it runs, how far the lake is behind, and what waits for a restart."""
+    """Tell how long the daemon is up, what it runs, what fails, how far the lake is behind, what needs a restart."""
     settings, engine = services.settings, services.engine
     return Status(
         uptime=max(0, wall_clock() - services.started_at) // 1000,
@@ -37,6 +38,7 @@ async def read_status(services: Use) -> Status:
         ),
         pipeline=await _pipeline(services),
         engine=EngineStatus(runs=len(engine.runs())),
+        background=_background(services),
         agents=len(services.rules.roster.agents),
         teams=len(services.rules.roster.teams),
         needs_restart=settings.needs_restart,
@@ -58,6 +60,18 @@ def _channels(services: Services) -> dict[str, ChannelStatus]:
     return {
         name: ChannelStatus(running=name in there and there[name].running, enabled=name in wanted)
         for name in dict.fromkeys([*there, *wanted])
+    }
+
+
+def _background(services: Services) -> dict[str, BackgroundTaskStatus]:
+    return {
+        name: BackgroundTaskStatus(
+            state="failing" if task.failing else "running",
+            since=task.since,
+            restarts=task.restarts,
+            last_error=task.last_error,
+        )
+        for name, task in services.engine.background.states.items()
     }
 
 
