@@ -193,6 +193,17 @@ async def test_a_foreign_row_is_adopted_also_when_the_database_was_locked_at_fir
         assert await store.queue.claim(DEFAULT_AGENT) is not None
 
 
+@pytest.mark.parametrize(("system", "value"), [("Darwin", 1), ("Linux", 0)])
+def test_a_commit_reaches_the_disk_itself_on_a_mac(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, system: str, value: int
+) -> None:
+    monkeypatch.setattr("platform.system", lambda: system)
+    connection = connect(tmp_path / "tinyagi.db", timedelta())
+
+    assert (connection.pragma("fullfsync"), connection.pragma("checkpoint_fullfsync")) == (value, value)
+    connection.close()
+
+
 @pytest.mark.parametrize("damage", ["header", "middle"])
 async def test_a_damaged_file_is_refused_and_the_backup_named(tmp_path: Path, damage: str) -> None:
     path = tmp_path / "tinyagi.db"

@@ -1,6 +1,7 @@
 """Opens SQLite connections the way the store needs them, and puts SQLite's errors into words."""
 
 import os
+import platform
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -45,6 +46,10 @@ def connect(path: Path, busy_timeout: timedelta) -> apsw.Connection:
     connection.set_busy_timeout(busy_timeout // timedelta(milliseconds=1))
     connection.pragma("journal_mode", "wal")
     connection.pragma("synchronous", "full")
+    if platform.system() == "Darwin":
+        # There fsync only hands the data to the drive, which may write it later and in another order.
+        connection.pragma("fullfsync", True)
+        connection.pragma("checkpoint_fullfsync", True)
     # Only the board has references; the queue's tables pay nothing for it.
     connection.pragma("foreign_keys", True)
     connection.pragma("temp_store", "memory")
