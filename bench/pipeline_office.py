@@ -28,7 +28,6 @@ from tinyagi.domain.spending import Charge, charge, scopes_of
 from tinyagi.domain.tags import render_for_people
 from tinyagi.domain.teams import Team
 from tinyagi.engine.answers import chain_of, chain_start, handoffs_of, posts_of
-from tinyagi.store.owner import Owner
 from tinyagi.store.sqlite.operations.claim import ClaimRequest, claim
 from tinyagi.store.sqlite.operations.complete import CompleteRequest, complete, complete_and_claim
 from tinyagi.store.sqlite.operations.deliver import DeliveryFailure, ack, fail_delivery
@@ -40,6 +39,7 @@ from tinyagi.store.sqlite.operations.ready import Unfinished
 from tinyagi.store.sqlite.operations.rooms import PostRequest, delivery, post
 from tinyagi.store.sqlite.transaction import Context, Transaction
 from tinyagi.store.statements import load_statements
+from tinyagi.system.processes import ProcessIdentity
 
 T = TypeVar("T")
 
@@ -49,7 +49,7 @@ Turn = tuple[int, int, Callable[[], None]]
 HOUR_MS: Final = 3_600_000
 TOGETHER: Final = 24
 """Hours in one transaction."""
-OWNER: Final = Owner("office", "boot", 1, "1")
+OWNER: Final = ProcessIdentity("office", "boot", 1, 1.0)
 POLICY: Final = RetryPolicy()
 
 ROOM_LINES, FAN_OUTS, TO_TEAMS = 0.02, 0.03, 0.20

@@ -15,11 +15,11 @@ from tinyagi.domain.errors import ClaimLost
 from tinyagi.domain.ids import ClaimId
 from tinyagi.domain.messages import Outcome, Status
 from tinyagi.domain.retry import RetryPolicy
-from tinyagi.store.owner import Owner
 from tinyagi.store.sqlite.store import SqliteStore
+from tinyagi.system.processes import ProcessIdentity
 
-HERE = Owner("here", "boot", 1, "1")
-Alive = Callable[[Owner], bool | None]
+HERE = ProcessIdentity("here", "boot", 1, 1.0)
+Alive = Callable[[ProcessIdentity], bool | None]
 
 
 @asynccontextmanager

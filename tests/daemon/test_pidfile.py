@@ -9,7 +9,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -17,7 +16,6 @@ import psutil
 import pytest
 
 from tinyagi.daemon.errors import AlreadyRunning, DaemonError
-from tinyagi.daemon.identity import Identity
 from tinyagi.daemon.pidfile import Sighting, State, address, held, look, look_patiently, refusal
 from tinyagi.settings.home import Home
 
@@ -244,21 +242,6 @@ def test_a_file_system_without_locks_is_told(home: Home, monkeypatch: pytest.Mon
 
     with pytest.raises(DaemonError, match=r"no locks.*TINYAGI_HOME"), held(home, "1"):
         pass
-
-
-def test_a_process_is_the_same_whatever_the_clock_says_later() -> None:
-    own = Identity.own()
-
-    assert Identity(own.pid, 12.0, own.owner).is_alive()
-    assert not Identity(own.pid, 12.0).is_alive()
-    assert Identity(own.pid, own.started).is_alive()
-
-
-def test_a_process_that_began_at_another_moment_is_another(home: Home) -> None:
-    own = Identity.own()
-    assert own.owner is not None
-
-    assert not Identity(own.pid, own.started, replace(own.owner, started="1")).is_alive()
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from tests.engine.conftest import House
 from tests.support.puppet import Gate
 from tinyagi.domain.ids import AgentId
 from tinyagi.domain.messages import NewMessage, Status
-from tinyagi.store.owner import this_process
 from tinyagi.store.sqlite.store import SqliteStore
+from tinyagi.system.processes import this_process
 
 
 async def test_claims_of_a_dead_process_are_taken_back_at_the_start(house: House) -> None:
@@ -138,7 +138,7 @@ async def test_ten_thousand_waiting_messages_are_not_held_in_memory_by_the_dispa
 async def _leave_a_claim(house: House) -> None:
     """Another process claims a message and is gone."""
     house.home.prepare()
-    gone = replace(this_process(), pid=2**22 - 1, started="1")
+    gone = replace(this_process(), pid=2**22 - 1, started=1.0)
     async with await SqliteStore.open(house.home.database, owner=gone, dice=random.Random(3)) as other:
         await other.queue.enqueue(NewMessage("go", AgentId("coder")))
         assert await other.queue.claim(AgentId("coder")) is not None

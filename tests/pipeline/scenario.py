@@ -15,8 +15,8 @@ from tinyagi.domain.messages import Claim, Handoff, NewMessage, Outcome, RoomPos
 from tinyagi.domain.responses import NewResponse
 from tinyagi.domain.retry import Failure, FailureKind, RetryPolicy
 from tinyagi.domain.routing import route
-from tinyagi.store.owner import Owner
 from tinyagi.store.sqlite.store import SqliteStore
+from tinyagi.system.processes import ProcessIdentity
 
 LEAVER: Final = AgentId("leaver")
 TWICE: Final = RetryPolicy(attempts=2, delivery_attempts=2)
@@ -45,7 +45,7 @@ class Home:
 
     async def open(self) -> AbstractAsyncContextManager[SqliteStore]:
         self._generation += 1
-        owner = Owner("here", "boot", self._generation, "1")
+        owner = ProcessIdentity("here", "boot", self._generation, 1.0)
         return await SqliteStore.open(
             self.database,
             clock=self.clock,

@@ -22,9 +22,9 @@ from tinyagi.domain.retry import Failure, FailureKind, RetryPolicy
 from tinyagi.domain.traces import TracedMessage
 from tinyagi.pipeline.archive import LakeArchive
 from tinyagi.store.base import Retention, Store
-from tinyagi.store.owner import Owner
 from tinyagi.store.read_through import ReadThroughTraces
 from tinyagi.store.sqlite.store import SqliteStore
+from tinyagi.system.processes import ProcessIdentity
 
 Traced = dict[ConversationId, tuple[TracedMessage, ...]]
 CHAIN = TeamChainStart(DEV, (CODER, TESTER), CODER)
@@ -133,7 +133,7 @@ async def test_nobody_notices_that_everything_was_pruned(
 async def test_a_claim_that_was_lost_is_told_too(
     tmp_path: Path, store: Store, clock: FakeClock, archive: LakeArchive
 ) -> None:
-    gone = Owner("here", "boot", 1, "1")
+    gone = ProcessIdentity("here", "boot", 1, 1.0)
     async with await SqliteStore.open(tmp_path / "tinyagi.db", clock=clock, owner=gone, alive=lambda _: True) as holder:
         await say(store, "x")
         claim = await take(holder)

@@ -15,8 +15,8 @@ from tinyagi.domain.events import RecordedEvent
 from tinyagi.domain.ids import AgentId, TeamId
 from tinyagi.domain.messages import PASSIVE_PRIORITY, TRANSITIONS, Claim, Status
 from tinyagi.domain.retry import RetryPolicy
-from tinyagi.store.owner import Owner
 from tinyagi.store.sqlite.store import SqliteStore
+from tinyagi.system.processes import ProcessIdentity
 
 POLICY = RetryPolicy(attempts=3)
 
@@ -44,7 +44,7 @@ class QueueGround(RuleBasedStateMachine):
 
     def open(self) -> SqliteStore:
         self.generation += 1
-        self.owner = Owner("here", "boot", self.generation, "1")
+        self.owner = ProcessIdentity("here", "boot", self.generation, 1.0)
         self.living = {str(self.owner)}
         store: SqliteStore = self.run(
             SqliteStore.open(

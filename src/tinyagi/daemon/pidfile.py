@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Final
 
 from tinyagi.daemon.errors import AlreadyRunning, DaemonError
-from tinyagi.daemon.identity import Identity
 from tinyagi.settings.home import Home
+from tinyagi.system.processes import ProcessIdentity, pid_file_fields, process_in
 
 PATIENCE: Final = timedelta(seconds=2)
 """Whoever looks holds the lock for a moment, too; a daemon that begins waits for that."""
@@ -42,7 +42,7 @@ class Sighting:
     """What a look at the pid file shows."""
 
     state: State
-    process: Identity | None = None
+    process: ProcessIdentity | None = None
     host: str | None = None
     port: int | None = None
     version: str | None = None
@@ -67,7 +67,7 @@ class Sighting:
         """In words what became of the process that the file of a stale sighting names."""
         if self.process is None:
             return "holds nothing that names a process"
-        fate = "is another program by now" if self.process.number_is_taken() else "is gone"
+        fate = "is another program by now" if self.process.pid_is_taken() else "is gone"
         return f"names process {self.pid}, which {fate}"
 
 
@@ -112,7 +112,7 @@ class PidFile:
     def __init__(self, home: Home, descriptor: int, version: str) -> None:
         self._home = home
         self._descriptor = descriptor
-        self._fields: dict[str, object] = {**Identity.own().fields(), "host": None, "port": None, "version": version}
+        self._fields: dict[str, object] = {**pid_file_fields(), "host": None, "port": None, "version": version}
 
     def listening(self, host: str, port: int) -> None:
         """Tell everybody who looks where the API answers."""
@@ -139,8 +139,7 @@ def held(home: Home, version: str, *, patience: timedelta = PATIENCE) -> Iterato
     deadline = time.monotonic() + patience.total_seconds()
     while (descriptor := _attempt(home)) is None:
         sighting = look(home)
-        # A restart runs in the same process: what the file says about it is what its former self wrote.
-        if (sighting.is_up and sighting.pid != os.getpid()) or time.monotonic() >= deadline:
+        if sighting.is_up or time.monotonic() >= deadline:
             raise AlreadyRunning(refusal(home, sighting))
         time.sleep(_PAUSE)
     file = PidFile(home, descriptor, version)
@@ -159,9 +158,9 @@ def refusal(home: Home, sighting: Sighting) -> str:
             f"TinyAGI works on {home.path} already (pid {sighting.pid}{where}). "
             "Stop that one first with `tinyagi stop`, or use another home with --home."
         )
-    if sighting.process is not None and sighting.process.owner is not None and sighting.process.is_elsewhere:
+    if sighting.process is not None and sighting.process.is_elsewhere:
         return (
-            f"TinyAGI works on {home.path} already, as pid {sighting.pid} on {sighting.process.owner.host}. "
+            f"TinyAGI works on {home.path} already, as pid {sighting.pid} on {sighting.process.host}. "
             "Stop it there, or use another home with --home."
         )
     return (
@@ -225,12 +224,11 @@ def _understand(content: bytes) -> Sighting:
         fields = json.loads(content.partition(b"\n")[0])
     except (ValueError, RecursionError):
         return Sighting(State.STALE)
-    if isinstance(fields, int):
-        # The original writes a bare number.
-        fields = {"pid": fields}
-    process = Identity.parse(fields) if isinstance(fields, dict) else None
+    process = process_in(fields)
     if process is None:
         return Sighting(State.STALE)
+    if not isinstance(fields, dict):
+        return Sighting(State.STALE, process)
     host, port, version = fields.get("host"), fields.get("port"), fields.get("version")
     return Sighting(
         State.STALE,

@@ -10,10 +10,10 @@ from typing import Final
 import psutil
 
 from tinyagi.daemon.errors import DaemonError
-from tinyagi.daemon.identity import Identity
 from tinyagi.daemon.pidfile import Sighting, State, look_patiently, refusal
 from tinyagi.settings.home import Home
 from tinyagi.settings.model import Settings
+from tinyagi.system.processes import ProcessIdentity
 
 MARGIN: Final = timedelta(seconds=10)
 """On top of what runs are given: to write what is left and to close the store."""
@@ -49,7 +49,7 @@ def stop(home: Home, say: Say, patience: timedelta) -> Sighting | None:
     return sighting
 
 
-def _send(process: Identity, number: signal.Signals) -> None:
+def _send(process: ProcessIdentity, number: signal.Signals) -> None:
     # Looked at right before: in between lies no time in which a number is given out again.
     if not process.is_alive():
         return
@@ -62,7 +62,7 @@ def _send(process: Identity, number: signal.Signals) -> None:
             ) from error
 
 
-def _is_gone(process: Identity, patience: timedelta) -> bool:
+def _is_gone(process: ProcessIdentity, patience: timedelta) -> bool:
     deadline = time.monotonic() + patience.total_seconds()
     while process.is_alive():
         if time.monotonic() >= deadline:

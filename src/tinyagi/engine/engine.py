@@ -24,7 +24,7 @@ from tinyagi.engine.scheduler import Scheduler
 from tinyagi.engine.schedules import ScheduleBook
 from tinyagi.engine.upkeep import Upkeep
 from tinyagi.plugins.host import Plugins
-from tinyagi.store.owner import this_process
+from tinyagi.system.processes import this_process
 
 log = logging.getLogger(__name__)
 

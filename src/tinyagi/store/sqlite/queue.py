@@ -21,7 +21,6 @@ from tinyagi.domain.responses import ChatMessage
 from tinyagi.domain.retry import Failure, RetryPolicy
 from tinyagi.domain.texts import check_text
 from tinyagi.store.base import ClaimableLane, LaneDepth, PruneReport, QueueDepth, Retention, Withheld
-from tinyagi.store.owner import Owner
 from tinyagi.store.sqlite.operations.adopt import RouteText, adopt
 from tinyagi.store.sqlite.operations.claim import ClaimRequest, RenewRequest, claim, renew
 from tinyagi.store.sqlite.operations.complete import CompleteRequest, complete, complete_and_claim, release_next
@@ -46,6 +45,7 @@ from tinyagi.store.sqlite.operations.vacate import SLICE as LANE_SLICE
 from tinyagi.store.sqlite.operations.vacate import AbandonRequest, MoveRequest, abandon, move
 from tinyagi.store.sqlite.readers import Readers
 from tinyagi.store.sqlite.writer import Writer
+from tinyagi.system.processes import ProcessIdentity
 
 LEASE = timedelta(seconds=60)
 NO_TEAMS: Final[frozenset[TeamId]] = frozenset()
@@ -59,7 +59,7 @@ class SqliteQueue:
         policy: RetryPolicy,
         route: RouteText,
         clock: Callable[[], int],
-        is_alive: Callable[[Owner], bool | None],
+        is_alive: Callable[[ProcessIdentity], bool | None],
     ) -> None:
         self._writer = writer
         self._readers = readers
@@ -148,10 +148,10 @@ class SqliteQueue:
         return [
             (AgentId(agent), ClaimId(claim_id))
             for agent, claim_id, owner, lease_until in await self._readers.rows("claimed_lanes")
-            if self._is_lost(Owner.parse(owner), lease_until)
+            if self._is_lost(ProcessIdentity.parse(owner), lease_until)
         ]
 
-    def _is_lost(self, owner: Owner, lease_until: int) -> bool:
+    def _is_lost(self, owner: ProcessIdentity, lease_until: int) -> bool:
         """A live process of this host keeps its claim even past its lease: it may have slept with the machine."""
         alive = self._is_alive(owner)
         return not alive if alive is not None else lease_until < self._clock()

@@ -16,7 +16,6 @@ from tinyagi.domain.retry import RetryPolicy
 from tinyagi.domain.routing import Route
 from tinyagi.store.changes import Changes
 from tinyagi.store.clock import SteadyClock
-from tinyagi.store.owner import Owner, is_alive, this_process
 from tinyagi.store.sqlite.audit import SqliteAuditLog
 from tinyagi.store.sqlite.board import SqliteBoard
 from tinyagi.store.sqlite.checkpoint import Checkpointer
@@ -40,6 +39,7 @@ from tinyagi.store.sqlite.transaction import Context
 from tinyagi.store.sqlite.watcher import Watcher
 from tinyagi.store.sqlite.writer import Writer
 from tinyagi.store.statements import load_statements
+from tinyagi.system.processes import ProcessIdentity, this_process
 
 log = logging.getLogger(__name__)
 
@@ -105,8 +105,8 @@ class SqliteStore:
         route: RouteText = route_to_default,
         clock: Callable[[], int] | None = None,
         dice: random.Random | None = None,
-        owner: Owner | None = None,
-        alive: Callable[[Owner], bool | None] = is_alive,
+        owner: ProcessIdentity | None = None,
+        alive: Callable[[ProcessIdentity], bool | None] = ProcessIdentity.is_alive,
         busy_timeout: timedelta = BUSY_TIMEOUT,
         connect: Connect = connect,
     ) -> Self:

@@ -11,7 +11,7 @@ import msgspec
 from tinyagi.domain.events import Event
 from tinyagi.domain.ids import AgentId, IdSource
 from tinyagi.domain.messages import Message
-from tinyagi.store.owner import Owner
+from tinyagi.system.processes import ProcessIdentity
 
 _encode = msgspec.json.Encoder().encode
 
@@ -27,7 +27,7 @@ class Context:
     sql: Mapping[str, str]
     ids: IdSource
     dice: Random
-    owner: Owner
+    owner: ProcessIdentity
 
 
 class Transaction:

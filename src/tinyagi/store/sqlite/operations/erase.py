@@ -16,11 +16,11 @@ from tinyagi.domain.ids import IdSource
 from tinyagi.domain.messages import ROOM_CHANNEL
 from tinyagi.domain.responses import Response
 from tinyagi.store.erasing import Identity, Person, Redaction, Scope, Sighting
-from tinyagi.store.owner import this_process
 from tinyagi.store.sqlite.connection import check, translate
 from tinyagi.store.sqlite.operations.deliver import give_up
 from tinyagi.store.sqlite.transaction import Context, Transaction
 from tinyagi.store.statements import load_migrations, load_statements
+from tinyagi.system.processes import this_process
 
 ACTION: Final = "forget"
 """As the audit log names it."""

@@ -1,0 +1,138 @@
+"""Which process holds a claim or a home, distinguished from any later process that has the same pid."""
+
+import json
+import os
+import secrets
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import psutil
+
+_NONCE: Final = secrets.token_hex(8)
+"""One for each start of the program: `execv` keeps pid and start time, and this module is loaded anew."""
+_NONCE_MARK: Final = "~"
+_BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
+_SLACK: Final = 1.0
+"""Seconds by which two readings of the same start time may differ."""
+_FILE_SLACK: Final = 2.0
+"""Seconds between a process's start and the time stamp of a file that it wrote at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessIdentity:
+    """One start of a program; as text `host/boot/pid/started/~nonce`."""
+
+    host: str
+    boot: str
+    """Linux's boot id; "unknown" elsewhere, where the start time distinguishes boots, too."""
+    pid: int
+    started: float | None
+    """Seconds since boot on Linux, since the epoch elsewhere; None in texts that do not hold it."""
+    nonce: str = ""
+    """Empty in texts of older versions."""
+
+    def __str__(self) -> str:
+        started = "" if self.started is None else repr(self.started)
+        return f"{self.host}/{self.boot}/{self.pid}/{started}/{_NONCE_MARK}{self.nonce}"
+
+    @classmethod
+    def parse(cls, text: str) -> "ProcessIdentity":
+        """Read what `str` wrote, here or in an older version; raise ValueError for anything else."""
+        rest, _, last = text.rpartition("/")
+        has_nonce = last.startswith(_NONCE_MARK)
+        # The host name is the only part that may hold a slash.
+        host, boot, pid, started = (rest if has_nonce else text).rsplit("/", 3)
+        if has_nonce:
+            return cls(host, boot, int(pid), float(started) if started else None, last.removeprefix(_NONCE_MARK))
+        # Older versions wrote no nonce, and the start in clock ticks, on Linux only.
+        return cls(host, boot, int(pid), int(started) / os.sysconf("SC_CLK_TCK") if started else None)
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """True for a process of another machine or container: nothing can be known about it here."""
+        return self.host != socket.gethostname()
+
+    def is_alive(self) -> bool | None:
+        """Whether this start of the program still runs; None when that cannot be known."""
+        if self.is_elsewhere:
+            return None
+        if self.boot != _boot():
+            return False
+        # A nonce cannot be seen from outside. It decides about our own pid, where it matters: what an earlier image of
+        # this process left behind before `execv` is dead. About other processes pid and start time decide.
+        if self.pid == os.getpid() and self.started is not None:
+            return self.nonce == _NONCE
+        created = _create_time(self.pid)
+        if created is None:
+            return False
+        return None if self.started is None else abs(_steady(created) - self.started) <= _SLACK
+
+    def pid_is_taken(self) -> bool:
+        """True when some process has the pid now."""
+        return _create_time(self.pid) is not None
+
+
+def this_process() -> ProcessIdentity:
+    """The calling process."""
+    started = _steady(psutil.Process().create_time())
+    return ProcessIdentity(socket.gethostname(), _boot(), os.getpid(), started, _NONCE)
+
+
+def pid_file_fields() -> dict[str, object]:
+    """How a pid file names the calling process; `started`, in seconds since the epoch, is for older versions."""
+    own = this_process()
+    return {"pid": own.pid, "started": psutil.Process().create_time(), "process": str(own)}
+
+
+def process_in(fields: object) -> ProcessIdentity | None:
+    """The process that a pid file names: the fields above, or the bare pid that the original program writes."""
+    found: Mapping[object, object] = fields if isinstance(fields, dict) else {"pid": fields}
+    pid, started, text = found.get("pid"), found.get("started"), found.get("process")
+    if not isinstance(pid, int) or isinstance(pid, bool) or pid <= 0:
+        return None
+    try:
+        named = ProcessIdentity.parse(text) if isinstance(text, str) else None
+    except ValueError:
+        named = None
+    if named is not None and named.pid == pid:
+        return named
+    since = _steady(float(started)) if isinstance(started, int | float) else None
+    return ProcessIdentity(socket.gethostname(), _boot(), pid, since)
+
+
+def running_pid(pid_file: Path) -> int | None:
+    """The pid in the file, if its process lives. Of a bare pid, a process younger than the file is another one."""
+    try:
+        written_at = pid_file.stat().st_mtime
+        named = process_in(json.loads(pid_file.read_text(encoding="utf-8", errors="replace")))
+    except (FileNotFoundError, NotADirectoryError, ValueError, RecursionError):
+        return None
+    if named is None:
+        return None
+    alive = named.is_alive()
+    if alive is None:
+        created = _create_time(named.pid)
+        alive = created is not None and created <= written_at + _FILE_SLACK
+    return named.pid if alive else None
+
+
+def _create_time(pid: int) -> float | None:
+    """When the process with this pid started, as psutil has it; None when there is none, or only a zombie."""
+    try:
+        process = psutil.Process(pid)
+        return None if process.status() == psutil.STATUS_ZOMBIE else process.create_time()
+    except (psutil.NoSuchProcess, OverflowError, ValueError):
+        return None
+
+
+def _boot() -> str:
+    return _BOOT_ID.read_text(encoding="ascii").strip() if _BOOT_ID.exists() else "unknown"
+
+
+def _steady(epoch_seconds: float) -> float:
+    """A start time as psutil gives it, so that setting the clock does not change it."""
+    # Linux counts from boot, and psutil adds a boot time that moves with the clock. Other kernels store the wall time.
+    return round(epoch_seconds - psutil.boot_time(), 2) if psutil.LINUX else epoch_seconds
