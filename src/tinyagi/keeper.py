@@ -11,6 +11,7 @@ from tinyagi.domain.errors import DuplicateMessage, NotFound
 from tinyagi.engine.archiving import LAKE
 from tinyagi.engine.inbox import Inbox, Incoming
 from tinyagi.pipeline.alerting import deliver
+from tinyagi.pipeline.delta.sweep import sweep
 from tinyagi.pipeline.forget.archive import LakeEraser
 from tinyagi.pipeline.forget.erasures import redactions_of
 from tinyagi.pipeline.forget.forgetting import Forgetting, Forgotten, Found
@@ -31,7 +32,7 @@ from tinyagi.settings.live import LiveSettings
 from tinyagi.settings.pipeline import PipelineSettings
 from tinyagi.store.clock import wall_clock
 from tinyagi.store.erasing import Person
-from tinyagi.wiring import open_eraser, open_inbox
+from tinyagi.wiring import check_current, open_current, open_eraser
 
 LOOK: Final = timedelta(seconds=1)
 """How often `follow` looks for new events."""
@@ -102,6 +103,7 @@ class Keeper:
     def vacuum(self, keep: timedelta) -> int:
         """Delete files that no table has any more and that are older than this; returns how many."""
         with writer_lock(self.lake.folder, "vacuum"):
+            sweep(self.lake)
             return vacuum(self.lake, keep=keep)
 
     def find_person(self, progress: Progress, *, channel: Named, sender: Named, sender_id: Named) -> Found:
@@ -135,6 +137,8 @@ class Keeper:
 
     @contextmanager
     def _writing(self, purpose: str, progress: Progress, *, afresh: bool = False) -> Iterator[Pipeline]:
+        # Before Spark starts, which takes seconds.
+        check_current(self.home)
         log = self._log()
         setup = self._setup(log.head() - (0 if afresh else self._through_id))
         with open_for_writing(self.lake, setup, purpose, progress) as shop:
@@ -160,7 +164,7 @@ class Keeper:
 
     async def _retell(self, through: int) -> None:
         """What the log no longer tells and the lake has not seen is told again, from the rows that are left of it."""
-        async with open_inbox(self.home) as (store, _):
+        async with open_current(self.home) as (store, _):
             oldest = (await store.events.bounds()).oldest
             if oldest > through + 1:
                 await store.queue.retell(after=through, before=oldest)
@@ -170,16 +174,16 @@ class Keeper:
         manifest = self.lake.manifest()
         if manifest is None:
             return
-        async with open_inbox(self.home) as (store, _):
+        async with open_current(self.home) as (store, _):
             await store.events.acknowledge(LAKE, manifest.through_id)
             await deliver(self.lake, store, self._settings.alerts, now=wall_clock())
 
     async def _send(self, replay: Replay) -> Replayed:
-        async with open_inbox(self.home) as (_, inbox):
+        async with open_current(self.home) as (_, inbox):
             return await send_replay(replay, _Door(inbox))
 
     async def _detach(self) -> None:
-        async with open_inbox(self.home) as (store, _):
+        async with open_current(self.home) as (store, _):
             await store.events.detach(LAKE)
 
 

@@ -53,6 +53,7 @@ from tinyagi.store.base import Store
 from tinyagi.store.health import StoreHealth
 from tinyagi.store.recall import NoRecall, Recall
 from tinyagi.store.sqlite.health import examine
+from tinyagi.store.sqlite.migrations import require_current
 from tinyagi.store.sqlite.operations.erase import SqliteEraser
 from tinyagi.store.sqlite.store import SqliteStore
 
@@ -83,13 +84,26 @@ def pipeline_is_installed() -> bool:
 
 @contextlib.asynccontextmanager
 async def open_inbox(home: Home) -> AsyncIterator[tuple[Store, Inbox]]:
-    """The door of a queue whose engine runs in another process."""
+    """The door of a home's queue; its database is created, checked and migrated as the daemon does it."""
     rulebook = Rulebook(LiveSettings(Document(home)), home)
     store = await open_store(home, rulebook)
     try:
         yield store, Inbox(store.queue, rulebook)
     finally:
         await store.close()
+
+
+def check_current(home: Home) -> None:
+    """Raise StoreError unless the home's database is of exactly this version; blocks."""
+    require_current(home.database)
+
+
+@contextlib.asynccontextmanager
+async def open_current(home: Home) -> AsyncIterator[tuple[Store, Inbox]]:
+    """The door of a queue that a daemon keeps: raise StoreError unless its database is of exactly this version."""
+    rulebook = Rulebook(LiveSettings(Document(home)), home)
+    async with await SqliteStore.open_current(home.database, policy=rulebook.current.policy) as store:
+        yield store, Inbox(store.queue, rulebook)
 
 
 @contextlib.asynccontextmanager

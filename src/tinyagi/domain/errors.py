@@ -78,5 +78,9 @@ class NewerDatabase(StoreError):
     """The database was written by a newer version; it is left untouched."""
 
 
+class OlderDatabase(StoreError):
+    """The database is of an earlier version, and only the daemon brings it to this one; it is left untouched."""
+
+
 class MigrationFailed(StoreError):
     """The database could not be brought to this version; it is as it was before."""

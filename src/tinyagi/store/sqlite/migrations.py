@@ -2,12 +2,13 @@
 
 import hashlib
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Final
 
 import apsw
 
-from tinyagi.domain.errors import MigrationFailed, NewerDatabase
+from tinyagi.domain.errors import MigrationFailed, NewerDatabase, NotFound, OlderDatabase
 from tinyagi.store.statements import load_migrations
 
 _CREATE_LEDGER: Final = (
@@ -50,6 +51,20 @@ def migrate(connection: apsw.Connection, sql: Mapping[str, str], path: Path, bac
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise MigrationFailed(f"{path} could not be brought to this version ({error}). It is unchanged.") from error
+
+
+def require_current(path: Path) -> None:
+    """Raise NotFound, OlderDatabase or NewerDatabase unless the file is of exactly this version; changes nothing."""
+    if not path.is_file():
+        raise NotFound(f"There is no database at {path} yet. Start the daemon once: `tinyagi start`.")
+    known = load_migrations("sqlite")
+    with closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)) as connection:
+        missing = _missing(connection, known, path)
+    if missing:
+        raise OlderDatabase(
+            f"{path} is of an earlier version (it lacks {missing[0][1]}). The daemon brings it to this one: start it "
+            "with `tinyagi start`; if an older daemon still runs, `tinyagi restart`."
+        )
 
 
 def split_statements(text: str) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Opens a SQLite store: checks and migrates the file, starts its threads and hands out the ports."""
+"""Opens a SQLite store: for the daemon, which checks and migrates the file, or beside it. Hands out the ports."""
 
 import asyncio
 import logging
@@ -18,9 +18,9 @@ from tinyagi.store.changes import Changes
 from tinyagi.store.clock import SteadyClock
 from tinyagi.store.sqlite.audit import SqliteAuditLog
 from tinyagi.store.sqlite.board import SqliteBoard
-from tinyagi.store.sqlite.checkpoint import Checkpointer
+from tinyagi.store.sqlite.checkpoint import MAX_PAGES, Checkpointer
 from tinyagi.store.sqlite.connection import Connect, check, connect, create_private, translate
-from tinyagi.store.sqlite.migrations import migrate
+from tinyagi.store.sqlite.migrations import migrate, require_current
 from tinyagi.store.sqlite.operations.adopt import RouteText
 from tinyagi.store.sqlite.pairing import SqlitePairing
 from tinyagi.store.sqlite.ports import (
@@ -73,7 +73,7 @@ class SqliteStore:
         changes: Changes,
         writer: Writer,
         readers: Readers,
-        checkpointer: Checkpointer,
+        checkpointer: Checkpointer | None,
     ) -> None:
         self.queue = queue
         self.lanes = lanes
@@ -110,7 +110,10 @@ class SqliteStore:
         busy_timeout: timedelta = BUSY_TIMEOUT,
         connect: Connect = connect,
     ) -> Self:
-        """Open or create the database; refuse a damaged, newer or read-only one with a clear error."""
+        """For the daemon: open or create the database, and bring it to this version.
+
+        A damaged, newer or read-only one is refused with a clear error.
+        """
         backups = path.parent / "backups"
         sql = load_statements("sqlite")
         clock = clock or SteadyClock()
@@ -129,14 +132,69 @@ class SqliteStore:
             return first
 
         connection = await asyncio.to_thread(prepare)
+        store = cls._assemble(
+            connection,
+            open_one,
+            path,
+            clock=clock,
+            policy=policy,
+            route=route,
+            dice=dice,
+            owner=owner,
+            alive=alive,
+            checkpointer=Checkpointer(open_one(), connection),
+        )
+        await store.queue.adopt()
+        store._watch(open_one(), sql["any_unadopted"])  # noqa: SLF001 - of this class
+        return store
+
+    @classmethod
+    async def open_current(cls, path: Path, *, policy: RetryPolicy | None = None) -> Self:
+        """For a short piece of work beside the daemon, which checks, migrates and watches the file.
+
+        Raise OlderDatabase or NewerDatabase unless it is of exactly this version; nothing is changed then.
+        """
+
+        def open_one() -> apsw.Connection:
+            return connect(path, BUSY_TIMEOUT)
+
+        def prepare() -> apsw.Connection:
+            try:
+                require_current(path)
+                connection = open_one()
+            except apsw.Error as error:
+                raise translate(error, path, path.parent / "backups") from error
+            # The daemon may not run, or not write.
+            connection.wal_autocheckpoint(MAX_PAGES)
+            return connection
+
+        connection = await asyncio.to_thread(prepare)
+        return cls._assemble(connection, open_one, path, clock=SteadyClock(), policy=policy)
+
+    @classmethod
+    def _assemble(
+        cls,
+        connection: apsw.Connection,
+        open_one: Callable[[], apsw.Connection],
+        path: Path,
+        *,
+        clock: Callable[[], int],
+        policy: RetryPolicy | None = None,
+        route: RouteText = route_to_default,
+        dice: random.Random | None = None,
+        owner: Owner | None = None,
+        alive: Callable[[Owner], bool | None] = is_alive,
+        checkpointer: Checkpointer | None = None,
+    ) -> Self:
+        sql, backups = load_statements("sqlite"), path.parent / "backups"
         changes = Changes()
         dice = dice or random.Random()
         context = Context(sql, IdSource(dice.randrange(2**32)), dice, owner or this_process())
-        checkpointer = Checkpointer(open_one(), connection)
-        writer = Writer(connection, context, clock, path, backups, changes.notify, checkpointer.between_groups)
+        between_groups = checkpointer.between_groups if checkpointer else lambda: None
+        writer = Writer(connection, context, clock, path, backups, changes.notify, between_groups)
         readers = Readers(open_one, sql, path, backups)
         policy = policy or RetryPolicy()
-        store = cls(
+        return cls(
             queue=SqliteQueue(writer, readers, policy, route, clock, alive),
             lanes=SqliteLanes(writer, readers),
             responses=SqliteResponses(writer, readers, policy, clock),
@@ -154,10 +212,6 @@ class SqliteStore:
             readers=readers,
             checkpointer=checkpointer,
         )
-        await store.queue.adopt()
-        loop = asyncio.get_running_loop()
-        store._watcher = Watcher(open_one(), sql["any_unadopted"], lambda foreign: _call(loop, store._notice, foreign))
-        return store
 
     async def __aenter__(self) -> Self:
         return self
@@ -174,7 +228,12 @@ class SqliteStore:
             await asyncio.wait([self._adoption])
         await self._writer.close()
         await self._readers.close()
-        await asyncio.to_thread(self._checkpointer.close)
+        if self._checkpointer is not None:
+            await asyncio.to_thread(self._checkpointer.close)
+
+    def _watch(self, connection: apsw.Connection, probe: str) -> None:
+        loop = asyncio.get_running_loop()
+        self._watcher = Watcher(connection, probe, lambda foreign: _call(loop, self._notice, foreign))
 
     def _notice(self, foreign: bool) -> None:
         """Somebody committed; rows that nobody has adopted yet are taken in before others look at them."""

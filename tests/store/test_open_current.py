@@ -1,0 +1,96 @@
+"""A store beside the daemon: opened cheaply, on a database of exactly this version, and never by changing one."""
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import apsw
+import pytest
+
+from tests.contract.conftest import CODER
+from tests.support.legacy import make_v0_0_20
+from tinyagi.domain.errors import NewerDatabase, NotFound, OlderDatabase
+from tinyagi.domain.messages import NewMessage
+from tinyagi.store.sqlite import migrations
+from tinyagi.store.sqlite.store import SqliteStore
+from tinyagi.store.statements import load_migrations
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "tinyagi.db"
+
+
+async def create(path: Path) -> None:
+    await (await SqliteStore.open(path)).close()
+
+
+async def test_it_reads_and_writes_beside_the_daemons_store(path: Path) -> None:
+    async with await SqliteStore.open(path) as daemon, await SqliteStore.open_current(path) as beside:
+        await beside.queue.enqueue(NewMessage("hello", CODER))
+        assert (await daemon.queue.depth()).pending == 1
+        assert (await beside.events.bounds()).oldest == 1
+
+
+async def test_it_costs_a_writer_and_a_reader(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    await create(path)
+    asked: list[str] = []
+    monkeypatch.setattr("tinyagi.store.sqlite.store.check", lambda *_: asked.append("check"))
+    before = set(threading.enumerate())
+
+    async with await SqliteStore.open_current(path) as store:
+        for _ in range(3):
+            await store.queue.enqueue(NewMessage("hello", CODER))
+            await store.events.bounds()
+        started = {thread.name.partition("_")[0] for thread in set(threading.enumerate()) - before}
+
+    assert {name for name in started if name.startswith("tinyagi")} == {"tinyagi-writer", "tinyagi-reader"}
+    assert asked == []
+
+
+async def test_its_log_of_writes_stays_short_without_a_daemon(path: Path) -> None:
+    await create(path)
+    async with await SqliteStore.open_current(path) as store:
+        for _ in range(12):
+            await store.queue.enqueue(NewMessage("x" * 1_000_000, CODER))
+        assert path.with_name("tinyagi.db-wal").stat().st_size < 12_000_000
+
+
+async def test_an_older_database_is_refused_with_the_remedy_and_left_as_it_is(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as earlier:
+        earlier.setattr(migrations, "load_migrations", lambda _: load_migrations("sqlite")[:-1])
+        await create(path)
+    before = path.read_bytes()
+
+    with pytest.raises(OlderDatabase, match=r"`tinyagi start`.*`tinyagi restart`"):
+        await SqliteStore.open_current(path)
+
+    assert path.read_bytes() == before
+    assert not (path.parent / "backups").exists()
+
+
+async def test_a_newer_database_is_refused(path: Path) -> None:
+    await create(path)
+    connection = apsw.Connection(str(path))
+    connection.execute("INSERT INTO schema_migrations VALUES (9999, 'later', '', 0)")
+    connection.close()
+
+    with pytest.raises(NewerDatabase, match="9999"):
+        await SqliteStore.open_current(path)
+
+
+@pytest.mark.parametrize("make", [make_v0_0_20, lambda path: path.touch()])
+async def test_what_is_no_database_of_this_program_is_refused(path: Path, make: Callable[[Path], object]) -> None:
+    make(path)
+    before = path.read_bytes()
+    with pytest.raises(OlderDatabase):
+        await SqliteStore.open_current(path)
+    assert path.read_bytes() == before
+
+
+async def test_no_database_is_made(path: Path) -> None:
+    with pytest.raises(NotFound, match="tinyagi start"):
+        await SqliteStore.open_current(path)
+    assert not path.exists()
