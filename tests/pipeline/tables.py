@@ -17,6 +17,7 @@ from tinyagi.pipeline.delta.sweep import STAGE, discard
 from tinyagi.pipeline.lake import Lake
 from tinyagi.pipeline.schema import arrow_schema
 from tinyagi.pipeline.tables.model import DATE
+from tinyagi.settings.atomic import sync
 
 DAY = dt.date(2026, 3, 2)
 
@@ -43,6 +44,7 @@ def lay_aside(snapshot: Snapshot, folder: Path, rows: Rows) -> Staged:
     for file, ones in files.items():
         (folder / file).parent.mkdir(parents=True)
         pq.write_table(pa.Table.from_pylist(ones, schema), folder / file)
+        sync(folder / file)
     return Staged(folder, tuple(files))
 
 

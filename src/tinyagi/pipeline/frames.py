@@ -1,7 +1,6 @@
 """Tables of the lake as Spark's DataFrames, and frames as staged files. The only place that reads or writes Parquet."""
 
 import datetime as dt
-import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
@@ -12,7 +11,7 @@ from pyspark.sql.types import StructType
 
 from tinyagi.pipeline.delta.commit import Staged
 from tinyagi.pipeline.delta.snapshot import DataFile, Snapshot
-from tinyagi.pipeline.delta.sweep import STAGE, discard
+from tinyagi.pipeline.delta.sweep import staging
 from tinyagi.pipeline.schema import arrow_schema
 from tinyagi.pipeline.tables.model import DATE, Table
 from tinyagi.pipeline.writing import WRITTEN_DDL, FilesByDay
@@ -37,19 +36,15 @@ def staged(rows: DataFrame, snapshot: Snapshot, *, arranged: bool = True) -> Ite
 
     Arranged: one file per date, sorted, unless a date has very many rows. Otherwise each task writes as it reads.
     """
-    folder = snapshot.folder / STAGE / uuid.uuid4().hex
     table = snapshot.table
     # Cast: what Spark infers for a computed column may be wider or narrower than what is declared.
     schema = spark_schema(table)
     chosen = rows.select(*(F.col(field.name).cast(field.dataType) for field in schema.fields))
     if arranged:
         chosen = chosen.repartition(F.col(DATE)).sortWithinPartitions(DATE, *table.order)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
+    with staging(snapshot.folder) as folder:
         written = chosen.mapInArrow(FilesByDay(str(folder)), WRITTEN_DDL).collect()
         yield Staged(folder, tuple(sorted(row["path"] for row in written)))
-    finally:
-        discard(snapshot.folder, folder)
 
 
 def dates_in(rows: DataFrame) -> frozenset[dt.date]:

@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tinyagi.pipeline.errors import LakeBusy
+from tinyagi.settings.atomic import make_folder
 
 
 @contextlib.contextmanager
 def writer_lock(folder: Path, purpose: str) -> Iterator[None]:
     """Hold the lake for writing, or raise LakeBusy at once and say who has it. The lock goes with its holder."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_folder(folder, 0o700)
     path = folder / ".writer.lock"
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:

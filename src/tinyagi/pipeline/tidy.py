@@ -2,21 +2,28 @@
 
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
 from typing import Final
 
-from deltalake import CommitProperties
+import pyarrow as pa
+import pyarrow.dataset as ds
 
-from tinyagi.pipeline.delta.snapshot import Snapshot, open_snapshot
+from tinyagi.pipeline.delta.commit import Change, Staged, commit
+from tinyagi.pipeline.delta.snapshot import DataFile, Snapshot, open_snapshot
+from tinyagi.pipeline.delta.sweep import staging
 from tinyagi.pipeline.lake import Lake
+from tinyagi.pipeline.schema import arrow_schema
 from tinyagi.pipeline.tables.catalog import TABLES
 from tinyagi.pipeline.tables.model import DATE
+from tinyagi.pipeline.writing import FilesByDay
+from tinyagi.settings.atomic import sync
 
 SMALL_BYTES: Final = 8 * 1024 * 1024
 MOST_SMALL_FILES: Final = 16
 """Of one day; more than that are made one."""
-TARGET_BYTES: Final = 32 * 1024 * 1024
+ROW_GROUP: Final = 65_536
+"""Rows that a joined file holds together: those of many small files, if need be."""
 KEEP: Final = timedelta(hours=24)
 """How long files stay that no table has any more: for readers that opened it before."""
 _LAST_VACUUM: Final = ".vacuumed"
@@ -30,14 +37,35 @@ def compact(lake: Lake, *, all_days: bool = False) -> dict[str, int]:
 def _compact(snapshot: Snapshot, *, all_days: bool) -> int:
     small = Counter(file.date for file in snapshot.files if file.size < SMALL_BYTES)
     most = 1 if all_days else MOST_SMALL_FILES
-    crowded = [day for day, files in small.items() if files > most and day is not None]
-    for day in sorted(crowded):
-        snapshot.handle.optimize.compact(
-            partition_filters=[(DATE, "=", day.isoformat())],
-            target_size=TARGET_BYTES,
-            commit_properties=CommitProperties(max_commit_retries=0),
-        )
-    return len(snapshot.files) - len(snapshot.handle.file_uris()) if crowded else 0
+    crowded = {day for day, files in small.items() if files > most and day is not None}
+    joined = [file for file in snapshot.of_dates(crowded) if file.size < SMALL_BYTES]
+    if not joined:
+        return 0
+    # Our own writer, not `optimize.compact`: that one commits files which are not durable yet.
+    with staging(snapshot.folder) as folder:
+        (written,) = FilesByDay(str(folder))(_rows(snapshot, joined))
+        files = Staged(folder, tuple(written.column("path").to_pylist()))
+        done = commit(snapshot, Change(snapshot.through_id, files, joined))
+    return len(joined) - done.files
+
+
+def _rows(snapshot: Snapshot, files: Sequence[DataFile]) -> Iterator[pa.RecordBatch]:
+    """The rows of the files, day by day; with the declared schema, so what an older file lacks is null."""
+    dataset = ds.dataset(
+        sorted(snapshot.locations(files)),
+        schema=arrow_schema(snapshot.table),
+        format="parquet",
+        partitioning=ds.partitioning(pa.schema([pa.field(DATE, pa.date32())]), flavor="hive"),
+        partition_base_dir=str(snapshot.folder),
+    )
+    waiting: list[pa.RecordBatch] = []
+    for batch in dataset.to_batches():
+        waiting.append(batch)
+        if sum(one.num_rows for one in waiting) >= ROW_GROUP:
+            yield pa.concat_batches(waiting)
+            waiting = []
+    if waiting:
+        yield pa.concat_batches(waiting)
 
 
 def vacuum(lake: Lake, *, keep: timedelta = KEEP, names: Iterable[str] = TABLES) -> int:
@@ -50,15 +78,22 @@ def vacuum(lake: Lake, *, keep: timedelta = KEEP, names: Iterable[str] = TABLES)
     for name in names:
         handle = open_snapshot(lake, name).handle
         pinned = [] if manifest is None or name not in manifest.tables else [manifest.tables[name].version]
-        deleted = handle.vacuum(
+        # delta-rs only lists them: it would also write entries to the log, which a power loss could tear.
+        needless = handle.vacuum(
             retention_hours=int(keep / timedelta(hours=1)),
-            dry_run=False,
+            dry_run=True,
             enforce_retention_duration=False,
             full=True,
             keep_versions=pinned,
         )
+        # The list also names what an earlier vacuum deleted and the log still remembers.
+        paths = [path for file in needless if (path := lake.path(name) / file).exists()]
+        for path in paths:
+            path.unlink()
+        for folder in {path.parent for path in paths}:
+            sync(folder)
         handle.cleanup_metadata()
-        gone += len(deleted)
+        gone += len(paths)
     return gone
 
 

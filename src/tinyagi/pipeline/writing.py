@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tinyagi.pipeline.tables.model import DATE
+from tinyagi.settings.atomic import sync
 
 ROWS_PER_FILE: Final = 250_000
 """About 32 MB of messages: what a touched row makes the next run read and write again."""
@@ -24,7 +25,7 @@ WRITTEN_DDL: Final = "path string, rows long"
 
 @dataclass(frozen=True, slots=True)
 class FilesByDay:
-    """For `DataFrame.mapInArrow`: takes a task's rows, writes `date=…/*.parquet`, and yields what it wrote.
+    """For `DataFrame.mapInArrow`: takes a task's rows, writes `date=…/*.parquet` durably, and yields what it wrote.
 
     What a task writes that fails or is repeated lies in the folder as well; only what the job yields counts.
     """
@@ -46,6 +47,9 @@ class FilesByDay:
                 if len(open_files) > MOST_OPEN:
                     written.append(open_files.pop(next(iter(open_files))).close())
         written += [file.close() for file in open_files.values()]
+        # All at the end: the disk has begun with most of them by then.
+        for path, _ in written:
+            sync(Path(self.folder) / path)
         paths, counts = zip(*written, strict=True) if written else ((), ())
         yield pa.record_batch([pa.array(paths, pa.string()), pa.array(counts, pa.int64())], schema=WRITTEN)
 

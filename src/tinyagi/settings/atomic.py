@@ -1,4 +1,4 @@
-"""Replaces a file so that whoever looks, and whatever crashes, finds the old content or the new one."""
+"""Files that outlive a crash: replaced as a whole, and on the disk before their writer goes on."""
 
 import os
 from pathlib import Path
@@ -23,8 +23,21 @@ def write_aside(path: Path, content: bytes) -> Path:
 def put_in_place(aside: Path, path: Path) -> None:
     """Let the file that stands aside take its place, durably."""
     aside.replace(path)
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    sync(path.parent)
+
+
+def make_folder(path: Path, mode: int = 0o777) -> None:
+    """Make the folder and those above it that are missing, durably; the mode is that of the last one."""
+    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
+    path.mkdir(mode, parents=True, exist_ok=True)
+    for folder in reversed(missing):
+        sync(folder.parent)
+
+
+def sync(path: Path) -> None:
+    """Wait until the content of a file, or the names in a folder, are on the disk."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        os.fsync(folder)
+        os.fsync(descriptor)
     finally:
-        os.close(folder)
+        os.close(descriptor)

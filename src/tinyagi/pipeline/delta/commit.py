@@ -6,22 +6,24 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from deltalake import CommitProperties, Transaction
+from deltalake import CommitProperties, PostCommitHookProperties, Transaction
 from deltalake import Schema as DeltaSchema
 from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import AddAction, RemoveAction
 
+from tinyagi.pipeline.delta.log_files import sync_version
 from tinyagi.pipeline.delta.snapshot import APP, DataFile, Snapshot
 from tinyagi.pipeline.delta.statistics import FileStatistics, statistics_of
 from tinyagi.pipeline.delta.sweep import announce
 from tinyagi.pipeline.errors import LakeBroken, LakeChanged
 from tinyagi.pipeline.schema import arrow_schema
 from tinyagi.pipeline.tables.model import DATE
+from tinyagi.settings.atomic import sync
 
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """Files that are written and not part of a table yet."""
+    """Files that are durable and not part of a table yet."""
 
     folder: Path
     """On the table's file system."""
@@ -54,10 +56,13 @@ class Committed:
 def commit(snapshot: Snapshot, change: Change, *, moved: Callable[[], None] = lambda: None) -> Committed:
     """Write the change against the snapshot it was planned on; raise LakeChanged when the table has moved on since.
 
+    Durable in this order: files, their folders, the log. A log never outlives what it names.
+
     A true compare-and-swap: with retries delta-rs would accept files to remove that a compaction has replaced already,
     and every row in them would stand there twice.
     """
     _check(snapshot, change)
+    planned = snapshot.version
     staged = _move(snapshot, change)
     adds = [add for add, _ in staged]
     moved()
@@ -74,13 +79,22 @@ def commit(snapshot: Snapshot, change: Change, *, moved: Callable[[], None] = la
     schema = DeltaSchema.from_arrow(arrow_schema(snapshot.table))
     try:
         snapshot.handle.create_write_transaction(
-            [*adds, *removes], "append", schema, partition_by=[DATE], commit_properties=properties
+            [*adds, *removes],
+            "append",
+            schema,
+            partition_by=[DATE],
+            commit_properties=properties,
+            # A vacuum does that, when the checkpoint that makes old entries needless is durable.
+            post_commithook_properties=PostCommitHookProperties(cleanup_expired_logs=False),
         )
     except CommitFailedError as error:
         raise LakeChanged(
             f"{snapshot.table.name} was changed by somebody else meanwhile: {error}. Nothing was written; run it again."
         ) from error
-    return Committed(snapshot.handle.version(), sum(told.rows for _, told in staged), len(adds))
+    # delta-rs leaves the handle at the version before; without retries the new one is the next.
+    version = planned + 1
+    sync_version(snapshot.folder, version)
+    return Committed(version, sum(told.rows for _, told in staged), len(adds))
 
 
 def _check(snapshot: Snapshot, change: Change) -> None:
@@ -95,7 +109,12 @@ def _move(snapshot: Snapshot, change: Change) -> list[tuple[AddAction, FileStati
     if change.staged is None:
         return []
     announce(change.staged.folder, list(change.staged.files))
-    return [_moved(snapshot, change, change.staged.folder / file) for file in change.staged.files]
+    moved = [_moved(snapshot, change, change.staged.folder / file) for file in change.staged.files]
+    for folder in sorted({Path(file).parent for file in change.staged.files}):
+        sync(snapshot.folder / folder)
+    # The folders of new days have their names here.
+    sync(snapshot.folder)
+    return moved
 
 
 def _moved(snapshot: Snapshot, change: Change, file: Path) -> tuple[AddAction, FileStatistics]:

@@ -13,11 +13,13 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable
 from deltalake import Schema as DeltaSchema
 
+from tinyagi.pipeline.delta.log_files import sync_version
 from tinyagi.pipeline.delta.statistics import Bound, FileStatistics, bounded_columns
 from tinyagi.pipeline.lake import Lake
 from tinyagi.pipeline.schema import arrow_schema
 from tinyagi.pipeline.tables.catalog import find_table
 from tinyagi.pipeline.tables.model import DATE, Table
+from tinyagi.settings.atomic import make_folder, sync
 
 APP: Final = "tinyagi"
 """Under this name each table's log holds the last event that is part of it, as a transaction version."""
@@ -70,7 +72,7 @@ def open_snapshot(lake: Lake, name: str) -> Snapshot:
     """The newest state of a table, which is created when it is not there. Columns it lacks are added first."""
     table = find_table(name)
     handle = _created(table, lake.path(name))
-    _evolve(handle, table)
+    _evolve(handle, table, lake.path(name))
     return _snapshot(table, lake.path(name), handle)
 
 
@@ -85,8 +87,8 @@ def _snapshot(table: Table, folder: Path, handle: DeltaTable) -> Snapshot:
 
 def _created(table: Table, folder: Path) -> DeltaTable:
     if not DeltaTable.is_deltatable(str(folder)):
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        return DeltaTable.create(
+        make_folder(folder, 0o700)
+        handle = DeltaTable.create(
             folder,
             DeltaSchema.from_arrow(arrow_schema(table)),
             partition_by=[DATE],
@@ -100,16 +102,20 @@ def _created(table: Table, folder: Path) -> DeltaTable:
                 "delta.dataSkippingStatsColumns": ",".join(sorted(bounded_columns(table))),
             },
         )
+        sync_version(folder, handle.version())
+        sync(folder)
+        return handle
     return DeltaTable(folder)
 
 
-def _evolve(handle: DeltaTable, table: Table) -> None:
+def _evolve(handle: DeltaTable, table: Table, folder: Path) -> None:
     """Without this a file with a new column is accepted and the column stays invisible."""
     declared = DeltaSchema.from_arrow(arrow_schema(table))
     known = {field.name for field in handle.schema().fields}
     missing = [field for field in declared.fields if field.name not in known]
     if missing:
         handle.alter.add_columns(missing)
+        sync_version(folder, handle.version())
 
 
 def _files(handle: DeltaTable) -> Iterable[DataFile]:

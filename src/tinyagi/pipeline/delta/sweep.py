@@ -1,11 +1,15 @@
-"""Takes away what a killed writer left behind: staged files, and files it had moved but not committed."""
+"""Staging folders, and the removal of what a killed writer or a power loss left: staged, moved and torn files."""
 
 import shutil
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 from deltalake import DeltaTable
 
+from tinyagi.pipeline.delta.log_files import repair
 from tinyagi.pipeline.lake import Lake
 from tinyagi.pipeline.tables.catalog import TABLES
 
@@ -13,6 +17,17 @@ STAGE: Final = "_stage"
 """The folder below a table in which files are written; readers of Delta never look into it."""
 CHECKPOINTS: Final = "_checkpoints"
 _LIST: Final = "moving.txt"
+
+
+@contextmanager
+def staging(table: Path) -> Iterator[Path]:
+    """A folder to write files in; those that no commit takes from there are deleted with it."""
+    folder = table / STAGE / uuid.uuid4().hex
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        yield folder
+    finally:
+        discard(table, folder)
 
 
 def announce(stage: Path, targets: list[str]) -> None:
@@ -23,7 +38,10 @@ def announce(stage: Path, targets: list[str]) -> None:
 def sweep(lake: Lake) -> None:
     """Under the writer lock only, when nobody can be in the middle of a commit."""
     shutil.rmtree(lake.folder / CHECKPOINTS, ignore_errors=True)
+    manifest = lake.manifest()
     for name in TABLES:
+        pin = manifest.tables.get(name) if manifest else None
+        repair(lake.path(name), -1 if pin is None else pin.version)
         for stage in (lake.path(name) / STAGE).glob("*"):
             discard(lake.path(name), stage)
 
@@ -35,6 +53,7 @@ def discard(table: Path, stage: Path) -> None:
         handle = DeltaTable(table)
         known = {Path(uri).relative_to(table).as_posix() for uri in handle.file_uris()}
         for target in announced.read_text().splitlines():
-            if target not in known:
-                (table / target).unlink(missing_ok=True)
+            # A power loss may have cut the list in the middle of a name.
+            if target not in known and (table / target).is_file():
+                (table / target).unlink()
     shutil.rmtree(stage, ignore_errors=True)

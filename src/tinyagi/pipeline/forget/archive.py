@@ -14,7 +14,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that every reader of Spark code knows
 
 from tinyagi.domain.messages import ROOM_CHANNEL
-from tinyagi.pipeline.delta.commit import Staged
+from tinyagi.pipeline.delta.commit import Change, Staged, commit
+from tinyagi.pipeline.delta.log_files import LOG, sync_version
 from tinyagi.pipeline.delta.snapshot import DataFile, Snapshot, open_snapshot
 from tinyagi.pipeline.errors import LakeBroken
 from tinyagi.pipeline.facts import facts
@@ -22,12 +23,13 @@ from tinyagi.pipeline.forget.erasures import row_of
 from tinyagi.pipeline.forget.files import paths_in
 from tinyagi.pipeline.forget.redaction import redact
 from tinyagi.pipeline.frames import spark_schema
+from tinyagi.pipeline.lake import Lake
 from tinyagi.pipeline.manifest import Pin, write_manifest
 from tinyagi.pipeline.tables.bronze import EVENTS
-from tinyagi.pipeline.tables.catalog import TABLES
 from tinyagi.pipeline.tables.ops import ERASURES
 from tinyagi.pipeline.tidy import vacuum
 from tinyagi.pipeline.workshop import Inspected, Plan, Workshop
+from tinyagi.settings.atomic import sync
 from tinyagi.store.erasing import Erasure, Identity, Person, Redaction, Scope, Sighting
 
 _WHO: Final = """
@@ -99,7 +101,7 @@ class LakeEraser:
             self._rows.unpersist()
             self._rows = None
         self._rebuild()
-        purge(self._shop)
+        purge(self._shop.lake)
         return {EVENTS.name: count}
 
     def _named(self) -> DataFrame:
@@ -189,24 +191,29 @@ def _told_messages(rows: DataFrame) -> DataFrame:
     return rows.where((F.col("type") == "message_received") | (F.col("table") == "messages")).select("message_id")
 
 
-def purge(shop: Workshop) -> None:
+def purge(lake: Lake) -> None:
     """Delete every file that is no part of the newest tables, and every log of how they came to be.
 
     Logs hold bounds of columns, and rooms know people by name: so they go, up to a checkpoint of what is there now.
     """
-    lake = shop.lake
     manifest = lake.manifest()
     if manifest is None:
         raise LakeBroken(f"{lake.folder} has no manifest. Run `tinyagi pipeline run`, then forget again.")
     vacuum(lake, keep=timedelta(0))
-    handles = {name: open_snapshot(lake, name).handle for name in TABLES}
-    for handle in handles.values():
-        handle.create_checkpoint()
-    pins = {name: Pin(handles[name].version(), pin.through_id) for name, pin in manifest.tables.items()}
+    pins: dict[str, Pin] = {}
+    for name, pin in manifest.tables.items():
+        # Of a version of its own: until it is durable, readers must not meet the checkpoint of theirs.
+        snapshot = open_snapshot(lake, name)
+        version = commit(snapshot, Change(snapshot.through_id)).version
+        open_snapshot(lake, name).handle.create_checkpoint()
+        sync_version(snapshot.folder, version)
+        pins[name] = Pin(version, pin.through_id)
     write_manifest(lake.manifest_file, replace(manifest, tables=pins))
-    for name, handle in handles.items():
-        for file in _outdated(lake.path(name) / "_delta_log", handle.version()):
+    for name, pin in pins.items():
+        log = lake.path(name) / LOG
+        for file in _outdated(log, pin.version):
             file.unlink()
+        sync(log)
 
 
 def _outdated(log: Path, version: int) -> Iterable[Path]:

@@ -13,6 +13,7 @@ from tinyagi.pipeline.errors import LakeBroken
 from tinyagi.pipeline.lake import Lake
 from tinyagi.pipeline.tables.model import DATE
 from tinyagi.pipeline.tables.ops import ERASURES
+from tinyagi.settings.atomic import sync
 from tinyagi.settings.home import Home
 from tinyagi.store.erasing import Erasure, Redaction
 
@@ -46,6 +47,7 @@ def make_key(home: Home) -> bytes:
         file.write(key)
         file.flush()
         os.fsync(file.fileno())
+    sync(home.path)
     return key
 
 
