@@ -5,11 +5,12 @@ import contextlib
 import socket
 import time
 from collections.abc import AsyncIterator, Mapping
+from concurrent.futures import Executor, ThreadPoolExecutor
 from datetime import timedelta
 from functools import partial
 from importlib.metadata import version
 from importlib.util import find_spec
-from typing import Protocol
+from typing import Final, Protocol
 
 from tinyagi.domain.routing import route
 from tinyagi.engine.archiving import Archiving, RunPipeline
@@ -56,6 +57,9 @@ from tinyagi.store.sqlite.health import examine
 from tinyagi.store.sqlite.migrations import require_current
 from tinyagi.store.sqlite.operations.erase import SqliteEraser
 from tinyagi.store.sqlite.store import SqliteStore
+
+LAKE_THREADS: Final = 3
+"""Reads of the lake at the same time."""
 
 
 async def open_store(home: Home, rulebook: Rulebook) -> Store:
@@ -146,6 +150,8 @@ async def open_api(
 ) -> AsyncIterator[None]:
     """The API of a started engine, answering at the listener for as long as the block lasts."""
     hub = Hub(engine.store, engine.live, max_readers=configured.max_streams)
+    # Not those of asyncio: children that end slowly keep them busy.
+    lake_threads = ThreadPoolExecutor(LAKE_THREADS, thread_name_prefix="tinyagi-lake")
     services = Services(
         engine=engine,
         home=home,
@@ -155,16 +161,17 @@ async def open_api(
         port=listener.getsockname()[1],
         version=version("tinyagi"),
         started_at=time.time_ns() // 1_000_000,
-        archive=_archive(home),
-        recall=_recall(home),
+        archive=_archive(home, lake_threads),
+        recall=_recall(home, lake_threads),
     )
     app = create_app(services, configured, token)
-    async with serving(app.asgi, listener, protocol=partial(ExpressProtocol, express=app.express)):
+    async with contextlib.AsyncExitStack() as stack:
+        stack.callback(lake_threads.shutdown, wait=False, cancel_futures=True)
+        protocol = partial(ExpressProtocol, express=app.express)
+        await stack.enter_async_context(serving(app.asgi, listener, protocol=protocol))
         await hub.start()
-        try:
-            yield
-        finally:
-            await hub.stop()
+        stack.push_async_callback(hub.stop)
+        yield
 
 
 class Desk(Protocol):
@@ -206,13 +213,13 @@ async def run_daemon(home: Home, desk: Desk, pipeline: RunPipeline | None = None
     return stop.wants_restart
 
 
-def _archive(home: Home) -> Archive:
+def _archive(home: Home, threads: Executor) -> Archive:
     """The home's lake, if what reads it is installed."""
-    return LakeArchive(home.lake) if _lakes_are_readable() else NoArchive()
+    return LakeArchive(home.lake, threads) if _lakes_are_readable() else NoArchive()
 
 
-def _recall(home: Home) -> Recall:
-    return LakeRecall(home.lake) if _lakes_are_readable() else NoRecall()
+def _recall(home: Home, threads: Executor) -> Recall:
+    return LakeRecall(home.lake, threads) if _lakes_are_readable() else NoRecall()
 
 
 def _lakes_are_readable() -> bool:

@@ -1,6 +1,9 @@
 """Figures over HTTP: the lake's gold tables."""
 
+import asyncio
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
@@ -151,3 +154,20 @@ async def test_figures_come_in_milliseconds(premises: Premises) -> None:
 
     # The fastest one, so that a busy machine does not matter: with every file opened again it takes longer.
     assert min(times) < 0.05
+
+
+async def test_the_lake_is_read_while_every_thread_of_asyncio_is_busy(lake: Premises) -> None:
+    """Children that end slowly keep those threads."""
+    busy, free = ThreadPoolExecutor(1), threading.Event()
+    asyncio.get_running_loop().set_default_executor(busy)
+    blocked = busy.submit(free.wait)
+    try:
+        async with asyncio.timeout(20):
+            answer = await lake.http.get("/api/analytics/agent_hourly", params={"limit": 1})
+        assert answer.status_code == 200
+        async with asyncio.timeout(20):
+            recalled = await lake.http.get("/api/recall", params={"agent": "coder", "q": "invoice"})
+        assert "the lake holds no histories yet" in recalled.text
+        assert not blocked.done()
+    finally:
+        free.set()

@@ -6,6 +6,7 @@ Arrow and Delta are loaded by the first call that finds a lake, so that a daemon
 import asyncio
 import threading
 from collections.abc import Callable
+from concurrent.futures import Executor
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -23,10 +24,11 @@ Answer = TypeVar("Answer")
 
 
 class LakeArchive:
-    """One lake folder, whether or not it is there yet."""
+    """One lake folder, whether or not it is there yet. Read in the given threads, or in those of asyncio."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, threads: Executor | None = None) -> None:
         self._folder = folder
+        self._threads = threads
         self._lakes: Lakes | None = None
         self._loading = threading.Lock()
 
@@ -97,7 +99,7 @@ class LakeArchive:
 
     async def _read(self, read: "Callable[[Snapshot], Answer]") -> Answer | None:
         """None when there is no lake."""
-        return await asyncio.to_thread(self._blocking, read)
+        return await asyncio.get_running_loop().run_in_executor(self._threads, self._blocking, read)
 
     def _blocking(self, read: "Callable[[Snapshot], Answer]") -> Answer | None:
         with self._loading:

@@ -5,6 +5,7 @@ Arrow and Delta are loaded by the first search that finds a lake.
 
 import asyncio
 import threading
+from concurrent.futures import Executor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,16 +18,17 @@ if TYPE_CHECKING:
 
 
 class LakeRecall:
-    """One lake folder, whether or not it is there yet."""
+    """One lake folder, whether or not it is there yet. Read in the given threads, or in those of asyncio."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, threads: Executor | None = None) -> None:
         self._folder = folder
+        self._threads = threads
         self._searcher: Searcher | None = None
         self._loading = threading.Lock()
 
     async def search(self, agent: AgentId, query: str, *, limit: int = 10) -> Recollection:
         """Best first, and of equals the newest first; of a long line its best piece."""
-        return await asyncio.to_thread(self._blocking, agent, query, limit)
+        return await asyncio.get_running_loop().run_in_executor(self._threads, self._blocking, agent, query, limit)
 
     def _blocking(self, agent: AgentId, query: str, limit: int) -> Recollection:
         with self._loading:
