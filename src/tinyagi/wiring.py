@@ -38,7 +38,6 @@ from tinyagi.providers.opencode import Opencode
 from tinyagi.providers.scripted import Scripted
 from tinyagi.server.access import check as check_access
 from tinyagi.server.app import create_app
-from tinyagi.server.express import ExpressProtocol
 from tinyagi.server.http import bind, serving
 from tinyagi.server.metrics import Metrics
 from tinyagi.server.services import Daemon, Services
@@ -164,11 +163,9 @@ async def open_api(
         archive=_archive(home, lake_threads),
         recall=_recall(home, lake_threads),
     )
-    app = create_app(services, configured, token)
     async with contextlib.AsyncExitStack() as stack:
         stack.callback(lake_threads.shutdown, wait=False, cancel_futures=True)
-        protocol = partial(ExpressProtocol, express=app.express)
-        await stack.enter_async_context(serving(app.asgi, listener, protocol=protocol))
+        await stack.enter_async_context(serving(create_app(services, configured, token), listener))
         await hub.start()
         stack.push_async_callback(hub.stop)
         yield

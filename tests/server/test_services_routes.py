@@ -44,7 +44,7 @@ async def with_channel(premises: Premises, channel: FakeChannel) -> AsyncIterato
         started_at=0,
         channels={"telegram": channel},
     )
-    app = httpx.ASGITransport(create_app(services, engine.settings.current.server, None).asgi)
+    app = httpx.ASGITransport(create_app(services, engine.settings.current.server, None))
     async with httpx.AsyncClient(transport=app, base_url=f"http://127.0.0.1:{PORT}") as http:
         yield http
 

@@ -10,7 +10,7 @@ from tinyagi.domain.durations import millis
 from tinyagi.domain.errors import InvalidInput
 from tinyagi.domain.events import AgentRouted, Event
 from tinyagi.domain.ids import AgentId, ConversationId, MessageId, TeamId
-from tinyagi.domain.messages import Message, NewMessage, RoomPost
+from tinyagi.domain.messages import NewMessage, RoomPost
 from tinyagi.domain.responses import ChatMessage
 from tinyagi.domain.routing import Route, fan_out, prompt_from_room, room_posts
 from tinyagi.domain.teams import Roster, Team
@@ -41,11 +41,6 @@ class Submitted(NamedTuple):
     message_ids: tuple[MessageId, ...]
     """One per target of a message that was fanned out."""
 
-    @classmethod
-    def of(cls, stored: Sequence[Message]) -> "Submitted":
-        root = stored[0]
-        return cls(root.message_id, root.conversation_id, tuple([one.message_id for one in stored]))
-
 
 class Inbox:
     """The door of the queue for people. Agents hand work on inside the transaction that completes their run."""
@@ -56,32 +51,20 @@ class Inbox:
 
     async def submit(self, incoming: Incoming) -> Submitted:
         """Store a message durably, one part per agent it names; raise InvalidInput or DuplicateMessage."""
-        return Submitted.of(await self.store(incoming))
-
-    async def store(self, incoming: Incoming) -> tuple[Message, ...]:
-        """Like `submit`; return the messages themselves."""
-        rules, routes = self._routed(incoming)
+        if not incoming.message.strip() and not incoming.files:
+            raise InvalidInput("A message needs a text or a file.")
+        rules = self._rulebook.current
+        routes = _routes(incoming, rules)
         if incoming.files:
             incoming = await asyncio.to_thread(_with_confined_files, incoming, routes, rules)
         parts = [self._part(incoming, route, rules) for route in routes]
         posts = () if incoming.agent else room_posts(incoming.message, rules.roster)
-        return await self._queue.enqueue_parts(
+        stored = await self._queue.enqueue_parts(
             parts,
             posts=[_room_post(post.text, rules.roster.teams[post.team], incoming.sender, rules) for post in posts],
         )
-
-    def begin(self, incoming: Incoming) -> "asyncio.Future[tuple[Message, ...]] | None":
-        """Like `store`, for who has no task to wait in; None when there is more to do: files, lines for chat rooms."""
-        if incoming.files or not incoming.agent:
-            return None
-        rules, routes = self._routed(incoming)
-        return self._queue.begin_enqueue([self._part(incoming, route, rules) for route in routes])
-
-    def _routed(self, incoming: Incoming) -> tuple[Rules, Sequence[Route]]:
-        if not incoming.message.strip() and not incoming.files:
-            raise InvalidInput("A message needs a text or a file.")
-        rules = self._rulebook.current
-        return rules, _routes(incoming, rules)
+        root = stored[0]
+        return Submitted(root.message_id, root.conversation_id, tuple([one.message_id for one in stored]))
 
     def addressed(self, incoming: Incoming) -> NewMessage:
         """The message for the agent or team that it names, for somebody else to store; raise InvalidInput."""

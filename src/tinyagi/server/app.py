@@ -1,14 +1,13 @@
-"""The application: guard, the two fast ways, and everything else as FastAPI routes."""
+"""The application: the guard, two plain ASGI endpoints, and everything else as FastAPI routes."""
 
 import time
-from typing import Final, NamedTuple
+from typing import Final
 
 from fastapi import FastAPI
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tinyagi.server import errors, login, pages
 from tinyagi.server.access import Names, Token
-from tinyagi.server.express import MOST_BYTES, Express
 from tinyagi.server.guard import Guard
 from tinyagi.server.limits import RateLimit
 from tinyagi.server.messages import PATH, MessageDoor
@@ -50,34 +49,15 @@ _HEADERS: Final = (
 _NO_STORE: Final = (b"cache-control", b"no-store")
 
 
-class Application(NamedTuple):
-    """Everything that answers at the port."""
-
-    asgi: ASGIApp
-    express: Express
-
-
-def create_app(given: Services, configured: ServerSettings, token: str | None) -> Application:
+def create_app(given: Services, configured: ServerSettings, token: str | None) -> ASGIApp:
+    """Everything that answers at the port, behind one guard."""
     shown = None if token is None else Token(token)
     door = MessageDoor(given.engine.inbox, RateLimit(configured.messages_per_minute), given.metrics.request)
     front = _Front(
         fast={("POST", PATH): door, ("GET", STREAM): Stream(given.hub, given.store)},
         rest=_Measured(framework(given, shown), given.metrics),
     )
-    guard = Guard(front, names=Names(configured, given.port), token=shown, max_body=configured.max_body_bytes)
-    return Application(guard, _Messages(guard, door))
-
-
-class _Messages:
-    """Plain messages, past everything; what the guard would not wave through goes the long way."""
-
-    def __init__(self, guard: Guard, door: MessageDoor) -> None:
-        self._guard = guard
-        self.answer = door.answer
-
-    def admits(self, scope: Scope) -> bool:
-        is_meant = scope["path"] == PATH and scope["method"] == "POST"
-        return is_meant and self._guard.waves_through(scope, most=MOST_BYTES)
+    return Guard(front, names=Names(configured, given.port), token=shown, max_body=configured.max_body_bytes)
 
 
 def framework(given: Services, token: Token | None) -> FastAPI:

@@ -9,6 +9,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
+from starlette.types import Send
 
 from tinyagi.agents.errors import WorkspaceError
 from tinyagi.api.base import Error
@@ -55,6 +56,14 @@ MEANINGS: Final = {
 }
 COMMON: Final = (400, 401, 403, 429, 503)
 
+Headers = Sequence[tuple[bytes, bytes]]
+NO_HEADERS: Final[Headers] = ()
+_JSON_HEADERS: Final = (
+    (b"content-type", b"application/json"),
+    (b"cache-control", b"no-store"),
+    (b"x-content-type-options", b"nosniff"),
+)
+
 
 class Refused(TinyAGIError):
     """An answer that is decided before or beside the domain."""
@@ -86,6 +95,19 @@ def payload_of(error: TinyAGIError) -> bytes:
     if isinstance(error, DuplicateMessage):
         told["messageId"] = error.message_id
     return msgspec.json.encode(told)
+
+
+def parts_of(error: TinyAGIError) -> tuple[int, bytes, Headers]:
+    """Status, body and further headers of the answer to an error."""
+    headers = error.headers if isinstance(error, Refused) else {}
+    return status_of(error), payload_of(error), [(name.encode(), value.encode()) for name, value in headers.items()]
+
+
+async def send_json(send: Send, status: int, body: bytes, headers: Headers) -> None:
+    """Answer without a framework."""
+    length = (b"content-length", b"%d" % len(body))
+    await send({"type": "http.response.start", "status": status, "headers": [*_JSON_HEADERS, length, *headers]})
+    await send({"type": "http.response.body", "body": body})
 
 
 def answer(error: TinyAGIError) -> Response:

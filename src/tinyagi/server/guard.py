@@ -7,7 +7,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tinyagi.domain.texts import one_line
 from tinyagi.server.access import Names, Token
-from tinyagi.server.errors import Refused, payload_of
+from tinyagi.server.errors import Refused, parts_of, send_json
 from tinyagi.server.limits import RateLimit
 
 LOGIN: Final = "/api/login"
@@ -19,11 +19,6 @@ _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _JSON: Final = b"application/json"
 _ALLOWED_METHODS: Final = b"GET, POST, PUT, DELETE"
 _ALLOWED_HEADERS: Final = b"authorization, content-type, last-event-id, x-tinyagi-client"
-PLAIN_HEADERS: Final = (
-    (b"content-type", _JSON),
-    (b"cache-control", b"no-store"),
-    (b"x-content-type-options", b"nosniff"),
-)
 
 
 class _Asked(NamedTuple):
@@ -67,7 +62,7 @@ class Guard:
             asked = _asked(scope)
             page = self._check_origin(asked)
             if scope["method"] == "OPTIONS" and page is not None:
-                await _answer(send, 204, b"", _cors(page, preflight=True))
+                await send_json(send, 204, b"", _cors(page, preflight=True))
                 return
             scope.setdefault("state", {})
             scope["state"]["actor"] = self._identify(scope, asked)
@@ -75,27 +70,9 @@ class Guard:
             if asked.transfer_encoding is not None:
                 receive = await _whole(receive, self._max_body)
         except Refused as error:
-            headers = [(name.encode(), value.encode()) for name, value in error.headers.items()]
-            await _answer(send, error.status, payload_of(error), headers)
+            await send_json(send, *parts_of(error))
             return
         await self._app(scope, receive, send if page is None else _with_cors(send, page))
-
-    def waves_through(self, scope: Scope, *, most: int) -> bool:
-        """True for a plain JSON request of at most so many bytes that nothing speaks against; the others are looked at
-        again, one by one, and told what is wrong with them."""
-        if len(scope["headers"]) > MAX_HEADERS:
-            return False
-        asked = _asked_once(scope)
-        return (
-            asked is not None
-            and asked.host.decode("latin-1").lower() in self._names.hosts
-            and asked.origin is None
-            and asked.content_type == _JSON
-            and asked.transfer_encoding is None
-            and asked.content_length is not None
-            and int(asked.content_length) <= min(most, self._max_body)
-            and (self._token is None or self._token.caller(asked.authorization, asked.cookie) is not None)
-        )
 
     def _check_origin(self, asked: _Asked) -> bytes | None:
         """Check Host and Origin; return the Origin when it is another one that is allowed."""
@@ -189,28 +166,14 @@ def _asked(scope: Scope) -> _Asked:
     headers = scope["headers"]
     if len(headers) > MAX_HEADERS:
         raise Refused(400, f"The request has {len(headers)} headers; {MAX_HEADERS} are enough.")
-    asked = _asked_once(scope)
-    if asked is None:
-        raise Refused(400, "A header comes twice that may come once only.")
-    return asked
-
-
-def _asked_once(scope: Scope) -> _Asked | None:
-    """None when one comes twice."""
     found: dict[str, bytes] = {}
-    for name, value in scope["headers"]:
+    for name, value in headers:
         field = _FIELDS.get(name)
         if field is not None:
             if field in found and field != "cookie":
-                return None
+                raise Refused(400, "A header comes twice that may come once only.")
             found[field] = value
     return _Asked(**found)
-
-
-async def _answer(send: Send, status: int, body: bytes, headers: list[tuple[bytes, bytes]]) -> None:
-    length = (b"content-length", str(len(body)).encode())
-    await send({"type": "http.response.start", "status": status, "headers": [*PLAIN_HEADERS, length, *headers]})
-    await send({"type": "http.response.body", "body": body})
 
 
 def _cors(origin: bytes, *, preflight: bool = False) -> list[tuple[bytes, bytes]]:

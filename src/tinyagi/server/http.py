@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import socket
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from datetime import timedelta
 from typing import Final, cast
 
@@ -110,14 +110,12 @@ async def _hurry(connections: set[BoundedProtocol]) -> None:
 
 
 @contextlib.asynccontextmanager
-async def serving(
-    app: ASGIApp, listener: socket.socket, *, protocol: Callable[..., BoundedProtocol] = BoundedProtocol
-) -> AsyncIterator[None]:
+async def serving(app: ASGIApp, listener: socket.socket) -> AsyncIterator[None]:
     """Answer requests for as long as the block lasts, then let those under way finish for a moment."""
     config = Config(
         app,
         loop="asyncio",
-        http=cast("type[asyncio.Protocol]", protocol),
+        http=BoundedProtocol,
         ws="none",
         lifespan="off",
         log_config=None,

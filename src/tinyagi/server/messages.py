@@ -1,22 +1,18 @@
-"""POST /api/message: the way in, and the one route that is made for speed. Answers once the message is durable."""
+"""POST /api/message: takes a message in and answers once it is durable."""
 
-import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import timedelta
-from typing import Annotated, Final, NamedTuple
+from typing import Annotated, Final
 
 import msgspec
 from starlette.types import Receive, Scope, Send
 
 from tinyagi.domain.batching import CHAT_CHANNELS
 from tinyagi.domain.errors import InvalidInput, TinyAGIError
-from tinyagi.domain.messages import Message
 from tinyagi.engine.inbox import Inbox, Incoming, Submitted
-from tinyagi.server.errors import Refused, fault, payload_of, status_of
-from tinyagi.server.express import Reply
-from tinyagi.server.guard import PLAIN_HEADERS
+from tinyagi.server.errors import NO_HEADERS, Refused, fault, parts_of, send_json
 from tinyagi.server.limits import RateLimit
 from tinyagi.settings.server import is_loopback
 
@@ -27,12 +23,6 @@ NO_DELAY: Final = timedelta()
 
 Observe = Callable[[str, int, float], None]
 """Told the route, the status and the seconds it took."""
-
-
-class Answer(NamedTuple):
-    status: int
-    headers: Sequence[tuple[bytes, bytes]]
-    body: bytes
 
 
 class Letter(msgspec.Struct, rename="camel"):
@@ -54,10 +44,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class MessageDoor:
-    """An ASGI application by itself: what a framework would do between socket and queue costs more than the queue.
-
-    A plain request is answered without even that, see `express`.
-    """
+    """A plain ASGI application: a framework's routing and validation cost more than the group commit behind them."""
 
     def __init__(self, inbox: Inbox, limit: RateLimit, observe: Observe) -> None:
         self._inbox = inbox
@@ -67,30 +54,15 @@ class MessageDoor:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         began = time.perf_counter()
         try:
-            answer = _told(await self._inbox.store(self._understood(scope, await _body(receive))))
+            sent = await self._inbox.submit(self._understood(scope, await _body(receive)))
+            status, body, headers = 200, _told(sent), NO_HEADERS
         except TinyAGIError as error:
-            answer = _refusal(error)
-        length = (b"content-length", b"%d" % len(answer.body))
-        await send({"type": "http.response.start", "status": answer.status, "headers": [*answer.headers, length]})
-        await send({"type": "http.response.body", "body": answer.body})
-        self._observe(PATH, answer.status, time.perf_counter() - began)
-
-    def answer(self, scope: Scope, body: bytes, reply: Reply) -> "asyncio.Future[tuple[Message, ...]] | None":
-        """The same for a whole request, and without a task where it can be: reply once the message is durable."""
-        began = time.perf_counter()
-
-        def finish(answer: Answer) -> None:
-            reply(*answer)
-            self._observe(PATH, answer.status, time.perf_counter() - began)
-
-        try:
-            incoming = self._understood(scope, body)
-            storing = self._inbox.begin(incoming) or asyncio.create_task(self._inbox.store(incoming))
-        except TinyAGIError as error:
-            finish(_refusal(error))
-            return None
-        storing.add_done_callback(lambda stored: finish(_outcome(stored)))
-        return storing
+            status, body, headers = parts_of(error)
+        except Exception:
+            log.exception("a message could not be stored")
+            status, body, headers = parts_of(fault())
+        await send_json(send, status, body, headers)
+        self._observe(PATH, status, time.perf_counter() - began)
 
     def _understood(self, scope: Scope, body: bytes) -> Incoming:
         letter = _decoded(body)
@@ -120,31 +92,11 @@ class MessageDoor:
             )
 
 
-def _told(stored: tuple[Message, ...]) -> Answer:
-    sent = Submitted.of(stored)
+def _told(sent: Submitted) -> bytes:
     told = {"ok": True, "messageId": sent.message_id, "conversationId": sent.conversation_id}
     if len(sent.message_ids) > 1:
         told["messageIds"] = sent.message_ids
-    return Answer(200, PLAIN_HEADERS, _encode(told))
-
-
-def _refusal(error: TinyAGIError) -> Answer:
-    named = error.headers if isinstance(error, Refused) else {}
-    headers = [(name.encode(), value.encode()) for name, value in named.items()]
-    return Answer(status_of(error), (*PLAIN_HEADERS, *headers), payload_of(error))
-
-
-def _outcome(storing: "asyncio.Future[tuple[Message, ...]]") -> Answer:
-    """What became of it. Nobody waits for the future, so an error that is a fault of ours is told here."""
-    if storing.cancelled():
-        return _refusal(Refused(503, "The daemon stops. Send it again with the same messageId."))
-    error = storing.exception()
-    if error is None:
-        return _told(storing.result())
-    if isinstance(error, TinyAGIError):
-        return _refusal(error)
-    log.error("a message could not be stored", exc_info=error)
-    return _refusal(fault())
+    return _encode(told)
 
 
 def _decoded(body: bytes) -> Letter:

@@ -1,6 +1,5 @@
 """Ports of the store: what the engine and the server may ask of a database, whichever it is."""
 
-import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from datetime import timedelta
@@ -127,9 +126,6 @@ class Queue(Protocol):
 
         With them go the lines that their sender says in chat rooms, as `post` stores them.
         """
-
-    def begin_enqueue(self, parts: Sequence[NewMessage]) -> "asyncio.Future[tuple[Message, ...]]":
-        """Like `enqueue_parts`, for who has no task to wait in: the future is done once they are durable."""
 
     async def post(self, post: RoomPost, *, sender: str) -> ChatMessage:
         """Store a person's line in a chat room with one message for each member, as one conversation of the team."""

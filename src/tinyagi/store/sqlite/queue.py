@@ -1,6 +1,5 @@
 """The queue on SQLite: each call is one operation for the writer or one short read."""
 
-import asyncio
 from collections.abc import Callable, Collection, Sequence
 from datetime import timedelta
 from typing import Final
@@ -85,9 +84,6 @@ class SqliteQueue:
             return await self._writer.write(enqueue, request)
         lines = tuple(_post_request(line, parts[0].sender) for line in posts)
         return await self._writer.write(enqueue_with_posts, WithPosts(request, lines))
-
-    def begin_enqueue(self, parts: Sequence[NewMessage]) -> "asyncio.Future[tuple[Message, ...]]":
-        return self._writer.begin(enqueue, _parts_request(parts))
 
     async def post(self, post: RoomPost, *, sender: str) -> ChatMessage:
         return await self._writer.write(say, _post_request(post, sender))

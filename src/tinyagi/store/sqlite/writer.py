@@ -80,12 +80,6 @@ class Writer:
                 self._take_back([(submission, future.result())])
             raise
 
-    def begin(self, operation: Operation[R, T], request: R) -> "asyncio.Future[T]":
-        """Like `write`, for who has no task to wait in: the future is done once it is durable."""
-        future: asyncio.Future[T] = self._loop.create_future()
-        self._submit(_Submission(operation, request, future, None))
-        return future
-
     def _submit(self, submission: _Submission) -> None:
         if self._closed:
             raise StoreClosed(f"The store {self._path} is closed.")

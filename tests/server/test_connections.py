@@ -1,4 +1,4 @@
-"""The short way for plain messages: the same answers as the long way, whatever comes before, behind and in between."""
+"""Messages on one connection: order, pieces, a caller that leaves, a server that stops."""
 
 import asyncio
 import json
@@ -8,10 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.engine.conftest import settled
 from tests.server.conftest import Premises
 from tests.support.raw_http import ask, request, status_of
-from tinyagi.server.express import MOST_BYTES
 
 JSON = {"content_type": "application/json"}
 
@@ -36,21 +34,7 @@ async def answer(reader: asyncio.StreamReader) -> tuple[int, Any]:
     return status_of(head), json.loads(await reader.readexactly(length))
 
 
-@pytest.fixture
-def express_ways(premises: Premises, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The texts of messages that went the short way."""
-    taken: list[str] = []
-    begin = premises.engine.inbox.begin
-
-    def counted(incoming: Any) -> Any:
-        taken.append(incoming.message)
-        return begin(incoming)
-
-    monkeypatch.setattr(premises.engine.inbox, "begin", counted)
-    return taken
-
-
-async def test_a_connection_that_is_kept_goes_both_ways_in_turn(premises: Premises, express_ways: list[str]) -> None:
+async def test_a_kept_connection_takes_messages_and_other_requests_in_turn(premises: Premises) -> None:
     async with connection(premises.port) as (reader, writer):
         for number in range(20):
             writer.write(letter(premises.port, f"m{number}"))
@@ -58,8 +42,6 @@ async def test_a_connection_that_is_kept_goes_both_ways_in_turn(premises: Premis
             assert (status, told["messageId"]) == (200, f"m{number}")
             writer.write(request(premises.port))
             assert (await answer(reader))[1]["ok"] is True
-
-    assert len(express_ways) == 20
 
 
 async def test_what_is_sent_behind_a_request_is_answered_behind_it(premises: Premises) -> None:
@@ -73,7 +55,7 @@ async def test_what_is_sent_behind_a_request_is_answered_behind_it(premises: Pre
     assert [message.message for message in await premises.messages()] == ["one", "two", "three"]
 
 
-async def test_a_request_may_come_byte_by_byte(premises: Premises, express_ways: list[str]) -> None:
+async def test_a_request_may_come_byte_by_byte(premises: Premises) -> None:
     async with connection(premises.port) as (reader, writer):
         for byte in letter(premises.port, "slowly"):
             writer.write(bytes([byte]))
@@ -82,7 +64,7 @@ async def test_a_request_may_come_byte_by_byte(premises: Premises, express_ways:
         status, _ = await answer(reader)
 
     assert status == 200
-    assert express_ways == ["slowly"]
+    assert [message.message for message in await premises.messages()] == ["slowly"]
 
 
 @pytest.mark.parametrize(
@@ -94,7 +76,7 @@ async def test_a_request_may_come_byte_by_byte(premises: Premises, express_ways:
         {"x_padding": "y" * 5_000},
     ],
 )
-async def test_what_is_not_plain_is_answered_all_the_same(premises: Premises, headers: dict[str, str]) -> None:
+async def test_a_message_with_unusual_headers_is_stored_and_answered(premises: Premises, headers: dict[str, str]) -> None:
     named = {name: value.format(port=premises.port) for name, value in headers.items()}
 
     told = await ask(premises.port, letter(premises.port, "hello", **named))
@@ -103,15 +85,14 @@ async def test_what_is_not_plain_is_answered_all_the_same(premises: Premises, he
     assert [message.message for message in await premises.messages()] == ["hello"]
 
 
-async def test_a_large_text_takes_the_long_way(premises: Premises, express_ways: list[str]) -> None:
-    text = "long " * (MOST_BYTES // 4)
+async def test_a_text_that_comes_in_many_reads_is_stored_whole(premises: Premises) -> None:
+    text = "long " * 20_000
 
     assert status_of(await ask(premises.port, letter(premises.port, text))) == 200
-    assert express_ways == []
     assert (await premises.messages())[0].message == text
 
 
-async def test_files_and_texts_that_decide_who_gets_them_are_stored_in_a_task(premises: Premises) -> None:
+async def test_files_and_texts_that_name_their_agents_are_taken_too(premises: Premises) -> None:
     (premises.home.files / "plan.txt").write_text("plan")
     for body in ({"message": "look", "agent": "coder", "files": ["plan.txt"]}, {"message": "@dev [#dev: hello] hi"}):
         assert (await premises.http.post("/api/message", json=body)).status_code == 200
@@ -129,38 +110,31 @@ async def test_a_caller_who_leaves_before_the_answer_leaves_the_message_there(pr
 
 
 async def test_a_fault_of_ours_is_answered_too(premises: Premises, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(_: object) -> asyncio.Future[Any]:
-        future = asyncio.get_running_loop().create_future()
-        future.set_exception(ZeroDivisionError("a bug"))
-        return future
+    async def broken(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("a bug")
 
-    monkeypatch.setattr(premises.store.queue, "begin_enqueue", broken)
+    monkeypatch.setattr(premises.store.queue, "enqueue_parts", broken)
     told = await premises.http.post("/api/message", json={"message": "hello", "agent": "coder"})
 
     assert told.status_code == 500
     assert "fault of TinyAGI" in told.json()["error"]
 
 
-async def test_who_stops_the_server_waits_for_what_is_being_stored(
+async def test_a_server_that_stops_waits_for_a_message_that_is_being_stored(
     closed_premises: Premises, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with closed_premises.serve() as premises:
-        begin, held = premises.store.queue.begin_enqueue, asyncio.Event()
+        enqueue, asked, held = premises.store.queue.enqueue_parts, asyncio.Event(), asyncio.Event()
 
-        async def later(parts: Any) -> Any:
+        async def later(*parts: Any, **options: Any) -> Any:
+            asked.set()
             await held.wait()
-            return await begin(parts)
+            return await enqueue(*parts, **options)
 
-        storing: list[asyncio.Task[Any]] = []
-
-        def delayed(parts: Any) -> asyncio.Task[Any]:
-            storing.append(asyncio.create_task(later(parts)))
-            return storing[0]
-
-        monkeypatch.setattr(premises.store.queue, "begin_enqueue", delayed)
+        monkeypatch.setattr(premises.store.queue, "enqueue_parts", later)
         reader, writer = await asyncio.open_connection("127.0.0.1", premises.port)
         writer.write(letter(premises.port, "at the last moment"))
-        await settled(lambda: bool(storing))
+        await asked.wait()
         asyncio.get_running_loop().call_later(0.1, held.set)
     # The server has stopped, and has answered before.
     told = await reader.read()
@@ -170,7 +144,7 @@ async def test_who_stops_the_server_waits_for_what_is_being_stored(
     assert b"connection: close" in told
 
 
-async def test_requests_of_both_ways_are_counted(premises: Premises) -> None:
+async def test_messages_taken_and_refused_are_counted(premises: Premises) -> None:
     await premises.http.post("/api/message", json={"message": "hello", "agent": "coder"})
     await premises.http.post("/api/message", json={"message": ""})
     figures = (await premises.http.get("/metrics")).text
