@@ -76,7 +76,9 @@ async def test_a_request_may_come_byte_by_byte(premises: Premises) -> None:
         {"x_padding": "y" * 5_000},
     ],
 )
-async def test_a_message_with_unusual_headers_is_stored_and_answered(premises: Premises, headers: dict[str, str]) -> None:
+async def test_a_message_with_unusual_headers_is_stored_and_answered(
+    premises: Premises, headers: dict[str, str]
+) -> None:
     named = {name: value.format(port=premises.port) for name, value in headers.items()}
 
     told = await ask(premises.port, letter(premises.port, "hello", **named))

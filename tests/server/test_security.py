@@ -4,6 +4,7 @@ import asyncio
 import json
 import stat
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -11,6 +12,9 @@ import pytest
 
 from tests.server.conftest import Premises
 from tests.support.raw_http import ask, request, status_of
+from tinyagi.server import guard
+from tinyagi.server.guard import WRONG_TOKENS_PER_MINUTE
+from tinyagi.server.limits import RateLimit
 
 TOKEN = "t0ken-that-nobody-guesses-0123456789"
 JSON = {"content_type": "application/json"}
@@ -18,8 +22,9 @@ MESSAGE = b'{"message": "hello", "agent": "coder"}'
 
 
 @pytest.fixture
-async def locked(closed_premises: Premises) -> AsyncIterator[Premises]:
-    """A server with a token."""
+async def locked(closed_premises: Premises, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Premises]:
+    """A server with a token. Its clock for wrong ones stands still, so that none is forgiven during a test."""
+    monkeypatch.setattr(guard, "RateLimit", partial(RateLimit, clock=lambda: 0.0))
     closed_premises.token = TOKEN
     async with closed_premises.serve() as served:
         yield served
@@ -146,17 +151,73 @@ async def test_the_office_gets_a_cookie_that_scripts_cannot_read(locked: Premise
         assert (await office.get("/api/status")).status_code == 401
 
 
-async def test_whoever_guesses_tokens_has_to_wait(locked: Premises) -> None:
-    async with httpx.AsyncClient(base_url=locked.http.base_url, trust_env=False) as stranger:
-        guesses = [
-            await stranger.get("/api/status", headers={"authorization": f"Bearer guess-{number}"})
-            for number in range(40)
-        ]
-        logins = [await stranger.post("/api/login", json={"token": f"guess-{number}"}) for number in range(3)]
+GUESSES = {
+    "bearer": lambda number: {"authorization": f"Bearer guess-{number}"},
+    "other scheme": lambda number: {"authorization": f"Basic guess-{number}"},
+    "cookie": lambda number: {"cookie": f"tinyagi=guess-{number}"},
+}
 
-    assert {answer.status_code for answer in guesses} == {401, 429}
-    assert [answer.status_code for answer in logins] == [429] * 3
-    assert int(guesses[-1].headers["retry-after"]) > 0
+
+@pytest.fixture
+async def stranger(locked: Premises) -> AsyncIterator[httpx.AsyncClient]:
+    """A client from the same address that shows nothing unless it is asked to."""
+    async with httpx.AsyncClient(base_url=locked.http.base_url, trust_env=False) as client:
+        yield client
+
+
+async def lock_out(stranger: httpx.AsyncClient) -> None:
+    for number in range(WRONG_TOKENS_PER_MINUTE):
+        await stranger.get("/api/status", headers={"authorization": f"Bearer guess-{number}"})
+
+
+@pytest.mark.parametrize("kind", GUESSES)
+@pytest.mark.parametrize("path", ["/api/status", "/api/events/stream", "/metrics", "/nowhere"])
+async def test_every_wrong_credential_is_counted(stranger: httpx.AsyncClient, kind: str, path: str) -> None:
+    answers = [await stranger.get(path, headers=GUESSES[kind](number)) for number in range(WRONG_TOKENS_PER_MINUTE + 5)]
+
+    assert [answer.status_code for answer in answers] == [401] * WRONG_TOKENS_PER_MINUTE + [429] * 5
+    assert int(answers[-1].headers["retry-after"]) > 0
+
+
+async def test_wrong_logins_are_counted(stranger: httpx.AsyncClient) -> None:
+    answers = [
+        await stranger.post("/api/login", json={"token": f"guess-{number}"})
+        for number in range(WRONG_TOKENS_PER_MINUTE + 5)
+    ]
+
+    assert [answer.status_code for answer in answers] == [401] * WRONG_TOKENS_PER_MINUTE + [429] * 5
+
+
+async def test_a_request_without_a_credential_is_no_guess(stranger: httpx.AsyncClient) -> None:
+    for headers in ({}, {"cookie": "theme=dark"}):
+        for _ in range(WRONG_TOKENS_PER_MINUTE):
+            assert (await stranger.get("/api/status", headers=headers)).status_code == 401
+
+    assert (await stranger.get("/api/status", headers={"authorization": "Bearer guess"})).status_code == 401
+
+
+async def test_a_locked_out_address_is_refused_on_every_way_in(locked: Premises, stranger: httpx.AsyncClient) -> None:
+    await lock_out(stranger)
+    wrong = {"authorization": "Bearer guess", "content-type": "application/json"}
+
+    assert (await stranger.post("/api/message", content=MESSAGE, headers=wrong)).status_code == 429
+    assert (await stranger.get("/api/events/stream", headers=wrong)).status_code == 429
+    assert (await stranger.post("/api/login", json={"token": "guess"})).status_code == 429
+    assert (await stranger.get("/api/status", headers={"cookie": "tinyagi=guess"})).status_code == 429
+    assert (await stranger.get("/api/status")).status_code == 429
+    assert await received(locked) == 0
+
+
+async def test_the_right_token_is_not_locked_out_with_the_wrong_ones(
+    locked: Premises, stranger: httpx.AsyncClient
+) -> None:
+    await lock_out(stranger)
+
+    assert (await locked.http.get("/api/status")).status_code == 200
+    assert (await locked.http.post("/api/message", content=MESSAGE)).status_code == 200
+    assert (await stranger.post("/api/login", json={"token": TOKEN})).status_code == 200
+    # The login has set the cookie.
+    assert (await stranger.get("/api/status")).status_code == 200
 
 
 @pytest.mark.parametrize(

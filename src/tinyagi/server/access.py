@@ -38,6 +38,11 @@ class Token:
             return "office"
         return None
 
+    @staticmethod
+    def is_shown(authorization: bytes | None, cookies: bytes | None) -> bool:
+        """True when the request has a credential, right or wrong."""
+        return authorization is not None or (cookies is not None and bool(_cookie_of(cookies)))
+
 
 class Names:
     """The Host headers and Origins that are ours. A name that is not on the list may be another site's, rebound."""

@@ -98,27 +98,26 @@ class Guard:
         """Who calls, for the audit log: how they were let in, from where, and what they call themselves."""
         address = scope["client"][0] if scope["client"] else "unknown"
         if scope["path"] == LOGIN:
-            scope["state"]["wrong_token"] = lambda: self._wrong_tokens.take(address)
+            scope["state"]["count_wrong_token"] = lambda: _refuse_for(self._wrong_tokens.take(address))
         by = self._let_in(scope["path"], asked, address)
         return _actor(by, address, asked.client)
 
     def _let_in(self, path: str, asked: _Asked, address: str) -> str:
         if self._token is None:
             return "no token"
-        if wait := self._wrong_tokens.wait(address):
-            raise Refused(429, "Too many wrong tokens from this address.", {"retry-after": str(wait)})
         if path == LOGIN:
             return "login"
+        # The right token passes before the lock-out is asked: wrong ones from a shared address must not shut it out.
         by = self._token.caller(asked.authorization, asked.cookie)
-        if by is None:
-            if asked.authorization is not None:
-                self._wrong_tokens.take(address)
-            raise Refused(
-                401,
-                "The token is missing or wrong. Send it as `Authorization: Bearer <token>`; it is server.token.",
-                {"www-authenticate": "Bearer"},
-            )
-        return by
+        if by is not None:
+            return by
+        is_guess = Token.is_shown(asked.authorization, asked.cookie)
+        _refuse_for(self._wrong_tokens.take(address) if is_guess else self._wrong_tokens.wait(address))
+        raise Refused(
+            401,
+            "The token is missing or wrong. Send it as `Authorization: Bearer <token>`; it is server.token.",
+            {"www-authenticate": "Bearer"},
+        )
 
     def _check_body(self, scope: Scope, asked: _Asked) -> None:
         method = scope["method"]
@@ -131,6 +130,16 @@ class Guard:
             raise Refused(415, "A write needs the header `Content-Type: application/json`.")
         if asked.content_length is not None and int(asked.content_length) > self._max_body:
             raise too_large(self._max_body)
+
+
+def _refuse_for(seconds: int) -> None:
+    """Raise Refused when an address has to wait before it may try another token."""
+    if seconds:
+        raise Refused(
+            429,
+            f"Too many wrong tokens from this address. Wait {seconds} s or send the right one; it is server.token.",
+            {"retry-after": str(seconds)},
+        )
 
 
 @lru_cache(maxsize=256)

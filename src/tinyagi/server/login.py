@@ -24,7 +24,7 @@ def routes(token: Token | None) -> APIRouter:
         """Exchange the token for the office's cookie; without a token set there is nothing to do."""
         if token is not None:
             if not token.matches(login.token.encode("utf-8", "replace")):
-                request.state.wrong_token()
+                request.state.count_wrong_token()
                 raise Refused(401, "This is not the token; it is server.token of the settings.")
             response.set_cookie(
                 COOKIE,
