@@ -1,58 +1,140 @@
-"""Clients for the HTTP benchmark, each a process of its own: senders on keep-alive connections, and silent readers."""
+"""Clients for the HTTP benchmark, each a process of its own: senders on kept connections, and silent readers.
+
+A sender has one request under way on each connection and sends the next as soon as the answer is complete. Requests are
+built beforehand but for their number, and answers are counted, not parsed, so that the client needs a fraction of the
+server's time. Every message has an id of its own, as a channel sends it.
+"""
 
 import argparse
-import asyncio
+import itertools
 import json
 import os
 import selectors
 import socket
 import sys
 import time
+from collections.abc import Iterator
 from typing import Final
+
+import psutil
 
 SETTLE: Final = 0.3
 """Seconds at the start that do not count: connections open, caches fill."""
+PATIENCE: Final = 30
+"""Seconds without any answer after which the server is given up."""
+NUMBER: Final = "%010d"
+"""Numbers of one width, so that all requests of a run have one length, and so have all answers."""
 
 
-async def send(port: int, name: str, ends: float, counts_from: float, latencies: list[float]) -> None:
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    number = 0
-    while (began := time.perf_counter()) < ends:
-        letter = {
-            "message": f"note {number} of {name} for the bench",
-            "agent": "writer",
-            "messageId": f"{name}-{number}",
-        }
-        body = json.dumps(letter).encode()
-        number += 1
-        head = f"POST /api/message HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Type: application/json\r\n"
-        writer.write(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
-        answer = await reader.readuntil(b"\r\n\r\n")
-        if not answer.startswith(b"HTTP/1.1 200"):
-            raise SystemExit(f"the server answered {answer[:100]!r}")
-        at = answer.lower().index(b"content-length:") + 15
-        await reader.readexactly(int(answer[at : answer.index(b"\r\n", at)]))
-        if began >= counts_from:
-            latencies.append(time.perf_counter() - began)
-    writer.close()
+class Connection:
+    """One request under way at a time."""
+
+    __slots__ = ("began", "expected", "head", "missing", "socket")
+
+    def __init__(self, port: int) -> None:
+        self.socket = socket.create_connection(("127.0.0.1", port))
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.socket.setblocking(False)
+        self.expected = 0
+        """Bytes of a whole answer, learnt from the first one."""
+        self.missing = 0
+        self.head = b""
+        self.began = 0.0
+
+    def send(self, request: bytes) -> None:
+        self.missing = self.expected
+        self.began = time.perf_counter()
+        if self.socket.send(request) != len(request):
+            raise SystemExit("the server does not read")
+
+    def is_answered(self) -> bool:
+        """Read what has come; True when it completes the answer."""
+        data = self.socket.recv(65536)
+        if not data:
+            raise SystemExit("the server closed a connection")
+        if not self.expected:
+            return self._learn(data)
+        if self.missing == self.expected and not data.startswith(b"HTTP/1.1 200"):
+            raise SystemExit(f"the server answered {data[:200]!r}")
+        self.missing -= len(data)
+        if self.missing < 0:
+            raise SystemExit(f"answers differ in length: {data[:200]!r}")
+        return not self.missing
+
+    def _learn(self, data: bytes) -> bool:
+        self.head += data
+        head, end, body = self.head.partition(b"\r\n\r\n")
+        if not head.startswith(b"HTTP/1.1 200"):
+            raise SystemExit(f"the server answered {self.head[:200]!r}")
+        at = head.lower().find(b"content-length:")
+        if not end or len(body) < int(head[at + 15 :].split(b"\r\n", 1)[0]):
+            return False
+        self.expected = len(self.head)
+        return True
 
 
-async def send_all(port: int, connections: int, seconds: float) -> dict[str, float]:
+def answered(port: int, connections: int, request: bytes) -> Iterator[float]:
+    """Send for ever; the seconds that each answer took, as they come."""
+    watch = selectors.DefaultSelector()
+    numbers = itertools.count()
+    for _ in range(connections):
+        one = Connection(port)
+        watch.register(one.socket, selectors.EVENT_READ, one)
+        number = next(numbers)
+        one.send(request % (number, number))
+    while True:
+        ready = watch.select(PATIENCE)
+        if not ready:
+            raise SystemExit(f"the server has not answered for {PATIENCE} seconds")
+        for key, _ in ready:
+            one = key.data
+            if one.is_answered():
+                yield time.perf_counter() - one.began
+                number = next(numbers)
+                one.send(request % (number, number))
+
+
+def send_for(seconds: float, answers: Iterator[float], server: psutil.Process) -> dict[str, float]:
+    """The figures of so many seconds after a short start; the server's CPU time is taken over the same span."""
+    deadline = time.perf_counter() + SETTLE
+    while time.perf_counter() < deadline:
+        next(answers)
     latencies: list[float] = []
-    counts_from = time.perf_counter() + SETTLE
-    ends = counts_from + seconds
-    prefix = f"{os.getpid()}-{time.time_ns():x}"
-    await asyncio.gather(*(send(port, f"{prefix}-{n}", ends, counts_from, latencies) for n in range(connections)))
+    cpu, own, began = cpu_of(server), time.process_time(), time.perf_counter()
+    deadline = began + seconds
+    while time.perf_counter() < deadline:
+        latencies.append(next(answers))
+    elapsed = time.perf_counter() - began
+    cpu, own = cpu_of(server) - cpu, time.process_time() - own
     latencies.sort()
     return {
-        "rps": len(latencies) / seconds,
+        "rps": len(latencies) / elapsed,
         "p50_ms": latencies[len(latencies) // 2] * 1000,
         "p99_ms": latencies[int(len(latencies) * 0.99)] * 1000,
+        "cpu_us": cpu / len(latencies) * 1e6,
+        "client_cpu": own / elapsed,
     }
 
 
+def template(port: int, agent: str, chat: str | None) -> bytes:
+    """A request with two places for its number. All messages of a chat come from one person on Telegram."""
+    run = f"{os.getpid():07d}-{time.time_ns():x}"
+    message = {"message": f"note {NUMBER} of {run} for the bench", "agent": agent, "messageId": f"{run}-{NUMBER}"}
+    if chat is not None:
+        message |= {"channel": "telegram", "sender": chat, "senderId": chat}
+    body = json.dumps(message)
+    length = len(body) + 2 * (len(NUMBER % 0) - len(NUMBER))
+    head = f"POST /api/message HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Type: application/json\r\n"
+    return f"{head}Content-Length: {length}\r\n\r\n{body}".encode()
+
+
+def cpu_of(process: psutil.Process) -> float:
+    times = process.cpu_times()
+    return times.user + times.system
+
+
 def read_all(port: int, readers: int) -> None:
-    """Read event streams and throw away what comes, until stdin is closed; then tell how much it was."""
+    """Read event streams and throw away what comes, until stdin is closed; then report how much it was."""
     watch = selectors.DefaultSelector()
     for _ in range(readers):
         one = socket.create_connection(("127.0.0.1", port))
@@ -79,15 +161,24 @@ def read_all(port: int, readers: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--port", type=int, required=True)
-    parser.add_argument("--connections", type=int, default=0)
+    parser.add_argument("--pid", type=int, help="the server's process, whose CPU time is measured")
+    parser.add_argument("--connections", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=3)
-    parser.add_argument("--readers", type=int, default=0)
+    parser.add_argument("--agent", default="writer")
+    parser.add_argument("--chat", help="send as this person on Telegram")
+    parser.add_argument("--count", type=int, default=0, help="send so many and measure nothing")
+    parser.add_argument("--readers", type=int, default=0, help="read so many event streams instead")
     options = parser.parse_args()
     if options.readers:
         read_all(options.port, options.readers)
-    else:
-        figures = asyncio.run(send_all(options.port, options.connections, options.seconds))
-        sys.stdout.write(json.dumps(figures) + "\n")
+        return
+    answers = answered(options.port, options.connections, template(options.port, options.agent, options.chat))
+    if options.count:
+        sent = sum(1 for _ in itertools.islice(answers, options.count))
+        sys.stdout.write(json.dumps({"sent": sent}) + "\n")
+        return
+    figures = send_for(options.seconds, answers, psutil.Process(options.pid))
+    sys.stdout.write(json.dumps(figures) + "\n")
 
 
 if __name__ == "__main__":
