@@ -8,10 +8,10 @@ from datetime import timedelta
 import pytest
 
 from tests.server.conftest import Premises
-from tests.support.raw_http import request
+from tests.support.raw_http import request, status_of
 from tinyagi.domain.errors import InvalidInput
 from tinyagi.server import http
-from tinyagi.server.http import bind
+from tinyagi.server.http import JoinedWrites, bind
 
 
 @pytest.mark.parametrize("part", [b"GET /api/st", b"POST /api/message HTTP/1.1\r\ncontent-length: 100\r\n\r\n{"])
@@ -43,6 +43,61 @@ async def test_a_stream_that_is_being_answered_is_not_a_request_that_comes_slowl
             assert answer.status_code == 200
             await reader.readuntil(b"event: response_ready")
         writer.close()
+
+
+class Recorder(asyncio.Transport):
+    """A transport that keeps what it is given to send."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sent: list[bytes] = []
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.sent.append(bytes(data))
+
+    def close(self) -> None:
+        self.sent.append(b"<closed>")
+
+
+HEAD = b"HTTP/1.1 200 OK\r\n\r\n"
+
+
+async def test_a_head_is_sent_with_the_first_piece_of_its_body() -> None:
+    recorder = Recorder()
+    joined = JoinedWrites(recorder, asyncio.get_running_loop())
+    for piece in (HEAD, b"first", b"second"):
+        joined.write(piece)
+
+    assert recorder.sent == [HEAD + b"first", b"second"]
+
+
+async def test_a_head_without_a_body_is_sent_all_the_same() -> None:
+    recorder = Recorder()
+    joined = JoinedWrites(recorder, asyncio.get_running_loop())
+    joined.write(HEAD)
+    await asyncio.sleep(0)
+
+    assert recorder.sent == [HEAD]
+
+
+async def test_a_head_is_sent_before_the_connection_is_closed() -> None:
+    recorder = Recorder()
+    joined = JoinedWrites(recorder, asyncio.get_running_loop())
+    joined.write(HEAD)
+    joined.close()
+    await asyncio.sleep(0)
+
+    assert recorder.sent == [HEAD, b"<closed>"]
+
+
+async def test_answers_without_a_body_keep_their_order(premises: Premises) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", premises.port)
+    asked = request(premises.port, "HEAD", "/docs/start.js") + request(premises.port)
+    writer.write(asked)
+    heads = [await reader.readuntil(b"\r\n\r\n") for _ in range(2)]
+    writer.close()
+
+    assert [status_of(head) for head in heads] == [405, 200]
 
 
 def test_answers_are_sent_at_once() -> None:
