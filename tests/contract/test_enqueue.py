@@ -96,6 +96,38 @@ async def test_parts_share_a_conversation_and_are_named_after_the_first(store: S
     assert (await store.queue.depth()).open_conversations == 1
 
 
+async def test_a_part_whose_id_is_taken_is_named_and_not_the_first_part(store: Store) -> None:
+    await store.queue.enqueue(NewMessage("there", CODER, message_id=MessageId("web_1.2")))
+
+    with pytest.raises(DuplicateMessage) as refused:
+        await store.queue.enqueue_parts(
+            [NewMessage("x", CODER, message_id=MessageId("web_1")), NewMessage("y", TESTER, message_id=None)]
+        )
+
+    assert refused.value.message_id == "web_1.2"
+    assert (await store.queue.depth()).pending == 1
+
+
+async def test_a_repeat_of_several_parts_is_named_by_the_first(store: Store) -> None:
+    parts = [NewMessage("x", CODER, message_id=MessageId("web_1")), NewMessage("y", TESTER)]
+    await store.queue.enqueue_parts(parts)
+
+    with pytest.raises(DuplicateMessage) as refused:
+        await store.queue.enqueue_parts(parts)
+
+    assert refused.value.message_id == "web_1"
+
+
+async def test_an_id_that_comes_twice_in_one_call_is_refused(store: Store) -> None:
+    with pytest.raises(DuplicateMessage) as refused:
+        await store.queue.enqueue_many(
+            [NewMessage("x", CODER, message_id=MessageId(name)) for name in ("one", "two", "two")]
+        )
+
+    assert refused.value.message_id == "two"
+    assert (await store.queue.depth()).pending == 0
+
+
 async def test_a_message_can_join_a_conversation(store: Store, clock: FakeClock) -> None:
     root = await store.queue.enqueue(NewMessage("root", CODER, team=DEV))
     clock.now += 1000

@@ -13,8 +13,10 @@ INSERT OR FAIL INTO messages (id, message_id, channel, sender, sender_id, messag
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: message_id_in_use
--- Also by a conversation that outlives its root: the root may be pruned while something that descends from it is not.
-SELECT 1 FROM messages WHERE message_id = ?1 UNION ALL SELECT 1 FROM conversations WHERE id = ?1;
+-- Before the rows that are being written, which begin with id ?2 and have the time ?3. Also by a conversation that
+-- outlives its root: the root may be pruned while something that descends from it is not.
+SELECT 1 FROM messages WHERE message_id = ?1 AND id < ?2
+UNION ALL SELECT 1 FROM conversations WHERE id = ?1 AND created_at <> ?3;
 
 -- name: start_message
 UPDATE OR FAIL messages SET status = 'processing', waits_for = NULL, claim_id = ?2, claimed_by = agent, started_at = ?3,

@@ -40,17 +40,27 @@ def enqueue(tx: Transaction, requests: Sequence[EnqueueRequest]) -> list[tuple[M
     try:
         inflow.write()
     except apsw.ConstraintError:
-        _refuse_duplicates(tx, requests)
+        _refuse_duplicates(tx, requests, stored)
         raise
     return stored
 
 
-def _refuse_duplicates(tx: Transaction, requests: Sequence[EnqueueRequest]) -> None:
+def _refuse_duplicates(
+    tx: Transaction, requests: Sequence[EnqueueRequest], stored: Sequence[tuple[Message, ...]]
+) -> None:
     """Tell a repeated id of a client from a clash of ids that we made: the first is an answer, the second a retry."""
-    for request in requests:
-        for new in request.messages:
-            if new.message_id and tx.connection.execute(tx.sql["message_id_in_use"], (new.message_id,)).fetchone():
-                raise DuplicateMessage(new.message_id)
+    # Some of these messages are in the tables already: only older rows are another's.
+    first = next(message.id for messages in stored for message in messages)
+    seen: set[str] = set()
+    for request, messages in zip(requests, stored, strict=True):
+        for new, message in zip(request.messages, messages, strict=True):
+            given = request.messages[0].message_id if request.are_parts else new.message_id
+            if not given:
+                continue
+            used = tx.connection.execute(tx.sql["message_id_in_use"], (message.message_id, first, tx.now)).fetchone()
+            if used or message.message_id in seen:
+                raise DuplicateMessage(message.message_id)
+            seen.add(message.message_id)
 
 
 class Inflow:
