@@ -201,6 +201,21 @@ def test_what_was_used_lately_is_kept_up_to_a_size() -> None:
     assert sum(recent.get(after) is not None for after in range(20)) == 10_000 // batch.size
 
 
+@pytest.mark.parametrize("types", [{"settings_rejected"}, {"message_dead"}])
+def test_bytes_for_many_filters_count_as_what_is_kept(types: set[str]) -> None:
+    recent = Recent(kept=50_000)
+    older, newer = (Batch.of_log([recorded(SettingsRejected("x" * 1_000), number)], number) for number in (1, 2))
+    recent.add(0, older)
+    recent.add(1, newer)
+    for number in range(1_000):
+        newer.chunk(Filter(frozenset({*types, str(number)})))
+
+    assert recent.get(0) is None
+    assert recent.get(1) is None
+    # A stretch that a reader still holds serves it all the same.
+    assert newer.chunk(Filter()) == older.chunk(Filter()).replace(b"id: 1\n", b"id: 2\n")
+
+
 async def test_work_waits_for_its_share_and_not_after_rest() -> None:
     pace = Pace(share=0.5)
     began = time.perf_counter()

@@ -1,6 +1,6 @@
 """Events encoded once for everybody: a stretch of the log as bytes, and the stretches that were used lately."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from tinyagi.domain.events import RecordedEvent
@@ -12,6 +12,8 @@ PAGE: Final = 256
 CHUNK: Final = 128 * 1024
 """Bytes after which a stretch ends: what a reader is sent at once, and all that is ever kept for it."""
 KEPT: Final = 2 * 1024 * 1024
+ENTRY: Final = 128
+"""Bytes that the entry of a filter takes, also when nothing in the stretch is for it."""
 
 
 class Batch:
@@ -21,6 +23,8 @@ class Batch:
         self.last = last
         """Everything up to this id is in it."""
         self.size = sum(len(frame.both) for frame in frames)
+        """Bytes that are kept with it; more with every filter."""
+        self.on_growth: Callable[[int], None] | None = None
         self._frames = frames
         self._chunks: dict[Filter, bytes] = {}
 
@@ -40,6 +44,10 @@ class Batch:
         chunk = self._chunks.get(wanted)
         if chunk is None:
             chunk = self._chunks[wanted] = wanted.chunk(self._frames)
+            grown = len(chunk) + ENTRY
+            self.size += grown
+            if self.on_growth is not None:
+                self.on_growth(grown)
         return chunk
 
 
@@ -57,11 +65,16 @@ class Recent:
     def add(self, after: int, batch: Batch) -> None:
         self._discard(after)
         self._batches[after] = batch
-        self._size += batch.size
+        batch.on_growth = self._grow
+        self._grow(batch.size)
+
+    def _grow(self, size: int) -> None:
+        self._size += size
         while self._size > self._kept:
             self._discard(next(iter(self._batches)))
 
     def _discard(self, after: int) -> None:
         batch = self._batches.pop(after, None)
         if batch is not None:
+            batch.on_growth = None
             self._size -= batch.size
