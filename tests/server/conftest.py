@@ -12,6 +12,8 @@ from tests.engine.conftest import House
 from tinyagi.server.http import bind
 from tinyagi.wiring import open_api
 
+TOKEN = "t0ken-that-nobody-guesses-0123456789"
+
 
 @dataclass
 class FakeDaemon:
