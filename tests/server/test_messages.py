@@ -109,6 +109,25 @@ async def test_what_is_no_message_is_refused_with_a_sentence(premises: Premises,
     assert await premises.events("message_received") == []
 
 
+@pytest.mark.parametrize("channel", ["chatroom", "schedule", "heartbeat", "board", "internal"])
+async def test_a_channel_of_our_own_is_refused_with_the_remedy(premises: Premises, channel: str) -> None:
+    answer = await premises.http.post("/api/message", json={"message": "x", "agent": "coder", "channel": channel})
+
+    assert answer.status_code == 400
+    assert channel in answer.json()["error"]
+    assert "Use another channel, such as api" in answer.json()["error"]
+    assert await premises.events("message_received") == []
+
+
+async def test_an_id_that_a_part_would_get_is_refused_by_its_name(premises: Premises) -> None:
+    await premises.http.post("/api/message", json={"message": "x", "agent": "coder", "messageId": "m-1.2"})
+    letter = {"message": "[@coder: build it] [@tester: test it]", "messageId": "m-1"}
+    answer = await premises.http.post("/api/message", json=letter)
+
+    assert answer.status_code == 409
+    assert answer.json()["messageId"] == "m-1.2"
+
+
 async def test_fields_that_nobody_knows_are_ignored(premises: Premises) -> None:
     letter: dict[str, Any] = {"message": "x", "agent": None, "mood": {"happy": [1, 2, 3]}}
 

@@ -16,7 +16,13 @@ class SendMessage(Model):
     agent: Annotated[str | None, Field(description="An agent or a team; without one, the text decides.")] = None
     sender: Annotated[str, Field(min_length=1, max_length=256)] = "API"
     sender_id: Annotated[str | None, Field(max_length=256)] = None
-    channel: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")] = "api"
+    channel: Annotated[
+        str,
+        Field(
+            pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$",
+            description="Where the answer goes; chatroom, schedule, heartbeat, board and internal are reserved.",
+        ),
+    ] = "api"
     message_id: Annotated[
         str | None,
         Field(min_length=1, max_length=128, description="Makes a repeat harmless: the same id is stored once."),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tinyagi.domain.errors import InvalidInput
 from tinyagi.domain.ids import MAX_MESSAGE_ID, AgentId, ClaimId, ConversationId, MessageId, TeamId, is_valid_id
+from tinyagi.domain.responses import NOBODYS_CHANNELS
 from tinyagi.domain.texts import check_text
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ TRANSITIONS: Final[Mapping[Status, frozenset[Status]]] = {
 }
 
 ROOM_CHANNEL: Final = "chatroom"
+RESERVED_CHANNELS: Final = NOBODYS_CHANNELS | {ROOM_CHANNEL, "internal"}
+"""Names of the engine's own messages: no chat is behind them, so a person's message there would never be answered."""
 ROOM_PRIORITY: Final = -1
 PASSIVE_PRIORITY: Final = -2
 """Of a room post that starts no run and holds back nothing: it waits for the agent's next run and comes along."""

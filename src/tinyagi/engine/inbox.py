@@ -10,7 +10,7 @@ from tinyagi.domain.durations import millis
 from tinyagi.domain.errors import InvalidInput
 from tinyagi.domain.events import AgentRouted, Event
 from tinyagi.domain.ids import AgentId, ConversationId, MessageId, TeamId
-from tinyagi.domain.messages import NewMessage, RoomPost
+from tinyagi.domain.messages import RESERVED_CHANNELS, NewMessage, RoomPost
 from tinyagi.domain.responses import ChatMessage
 from tinyagi.domain.routing import Route, fan_out, prompt_from_room, room_posts
 from tinyagi.domain.teams import Roster, Team
@@ -53,6 +53,11 @@ class Inbox:
         """Store a message durably, one part per agent it names; raise InvalidInput or DuplicateMessage."""
         if not incoming.message.strip() and not incoming.files:
             raise InvalidInput("A message needs a text or a file.")
+        if incoming.channel in RESERVED_CHANNELS:
+            raise InvalidInput(
+                f"Channel {incoming.channel!r} is reserved for TinyAGI's own messages, whose answers go to no chat. "
+                "Use another channel, such as api."
+            )
         rules = self._rulebook.current
         routes = _routes(incoming, rules)
         if incoming.files:
