@@ -27,5 +27,7 @@ class StoreHealth:
     """The last one that this version knows."""
     size: int
     """Bytes, with the write-ahead log."""
+    last_event: int = 0
+    """The newest id that the event log has given; 0 when the version is unknown."""
     lanes: tuple[LaneHealth, ...] = ()
     """Empty when the version is another: its tables may be others too."""

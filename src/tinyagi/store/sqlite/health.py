@@ -23,15 +23,22 @@ def examine(path: Path) -> StoreHealth:
             verdict = str(connection.execute("PRAGMA quick_check(1)").get)
             sql = load_statements("sqlite")
             version = _version(connection, sql)
+            is_known = 0 < version <= newest and verdict == "ok"
+            last_event = _last_event(connection, sql) if is_known else 0
             lanes = _lanes(connection, sql) if version == newest and verdict == "ok" else ()
     except apsw.Error as error:
         raise translate(error, path, path.parent / "backups") from error
-    return StoreHealth(verdict, version, newest, size, lanes)
+    return StoreHealth(verdict, version, newest, size, last_event, lanes)
 
 
 def _version(connection: apsw.Connection, sql: Mapping[str, str]) -> int:
     found = connection.execute(sql["has_ledger"]).get
     return int(connection.execute(sql["newest_migration"]).get or 0) if found else 0
+
+
+def _last_event(connection: apsw.Connection, sql: Mapping[str, str]) -> int:
+    _, head = connection.execute(sql["event_bounds"]).fetchall()[0]
+    return int(head or 0)
 
 
 def _lanes(connection: apsw.Connection, sql: Mapping[str, str]) -> tuple[LaneHealth, ...]:

@@ -9,6 +9,7 @@ from typing import Final
 import apsw
 
 from tinyagi.domain.errors import MigrationFailed, NewerDatabase, NotFound, OlderDatabase
+from tinyagi.store.sqlite.backup import copy_connected
 from tinyagi.store.statements import load_migrations
 
 _CREATE_LEDGER: Final = (
@@ -126,16 +127,8 @@ def _import(connection: apsw.Connection, sql: Mapping[str, str], now: int) -> No
 
 
 def _back_up(connection: apsw.Connection, path: Path, backups: Path, now: int) -> None:
-    """Through SQLite, never as a file copy: the newest rows may stand in the write-ahead log."""
     backups.mkdir(parents=True, exist_ok=True, mode=0o700)
-    target = backups / f"{path.stem}-{now}.db"
-    target.touch(mode=0o600)
-    copy = apsw.Connection(str(target))
-    try:
-        with copy.backup("main", connection, "main") as backup:
-            backup.step()
-    finally:
-        copy.close()
+    copy_connected(connection, backups / f"{path.stem}-{now}.db")
 
 
 def _tables(connection: apsw.Connection) -> set[str]:

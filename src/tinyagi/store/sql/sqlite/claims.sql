@@ -127,6 +127,10 @@ WHERE agent = ?1 AND claim_id = ?2;
 -- name: claimed_lanes
 SELECT agent, claim_id, owner, lease_until FROM lanes WHERE claim_id IS NOT NULL;
 
+-- name: abandon_claims
+-- For a copy of the database: the lease is over, so the first engine that opens the copy recovers every claim.
+UPDATE lanes SET owner = :owner, lease_until = 0 WHERE claim_id IS NOT NULL;
+
 -- name: hold_lane
 INSERT INTO lanes (agent, hold_until, hold_reason, holds) VALUES (?, ?, ?, ?)
 ON CONFLICT (agent) DO UPDATE SET hold_until = excluded.hold_until, hold_reason = excluded.hold_reason,
