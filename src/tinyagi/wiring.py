@@ -11,8 +11,10 @@ from datetime import timedelta
 from functools import partial
 from importlib.metadata import version
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Final, Protocol
 
+from tinyagi.domain.errors import Conflict
 from tinyagi.domain.routing import route
 from tinyagi.engine.archiving import Archiving, RunPipeline
 from tinyagi.engine.budgets import Budgets
@@ -53,6 +55,7 @@ from tinyagi.store.archive import Archive, NoArchive
 from tinyagi.store.base import Store
 from tinyagi.store.health import StoreHealth
 from tinyagi.store.recall import NoRecall, Recall
+from tinyagi.store.sqlite.backup import Copied, copy_database
 from tinyagi.store.sqlite.health import examine
 from tinyagi.store.sqlite.migrations import require_current
 from tinyagi.store.sqlite.operations.erase import SqliteEraser
@@ -64,6 +67,7 @@ LAKE_THREADS: Final = 3
 
 async def open_store(home: Home, rulebook: Rulebook) -> Store:
     """Open the home's database, creating or migrating it where needed; rows of other tools are routed by the rules."""
+    _refuse_half_restored(home)
     return await SqliteStore.open(
         home.database,
         policy=rulebook.current.policy,
@@ -76,8 +80,14 @@ def examine_store(home: Home) -> StoreHealth:
     return examine(home.database)
 
 
+def copy_store(home: Home, target: Path, copied: Copied) -> None:
+    """Copy the home's database as it is now, also while a daemon writes it; blocks."""
+    copy_database(home.database, target, copied)
+
+
 def open_eraser(home: Home) -> SqliteEraser:
     """The home's database for erasing a person: a context manager that nobody else may use it beside; blocks."""
+    _refuse_half_restored(home)
     return SqliteEraser(home.database)
 
 
@@ -212,6 +222,15 @@ async def run_daemon(home: Home, desk: Desk, pipeline: RunPipeline | None = None
                 # Agents that are still at work use the API, so it goes last.
                 await engine.stop()
     return stop.wants_restart
+
+
+def _refuse_half_restored(home: Home) -> None:
+    """Between two steps of a restore the home may be without its database, and a new one would be made."""
+    if home.restore_journal.exists():
+        raise Conflict(
+            f"A restore of {home.path} is under way or was cut off. Let it end; if no process runs it any more, "
+            "`tinyagi start` completes it."
+        )
 
 
 def _archive(home: Home, threads: Executor) -> Archive:

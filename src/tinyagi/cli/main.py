@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from tinyagi.cli import agents, channels, pairing, pipeline, plugins, providers, queue, schedules, teams
+from tinyagi.cli import agents, backup, channels, pairing, pipeline, plugins, providers, queue, schedules, teams
 from tinyagi.cli.bench import bench
 from tinyagi.cli.chatroom import chatroom
 from tinyagi.cli.context import Place
@@ -116,6 +116,7 @@ app.command("install-service", rich_help_panel=DAEMON, epilog=examples("tinyagi 
 )
 
 app.command(rich_help_panel=MORE, epilog=examples("tinyagi doctor", "tinyagi doctor --json"))(doctor)
+app.add_typer(backup.app, name="backup", rich_help_panel=MORE)
 app.command(rich_help_panel=MORE, epilog=examples("tinyagi demo", "tinyagi demo --json"))(demo)
 app.command(rich_help_panel=MORE, epilog=examples("tinyagi bench", "tinyagi bench --seconds 10 --json"))(bench)
 app.command(rich_help_panel=MORE, epilog=examples("tinyagi migrate --dry-run", "tinyagi migrate --yes"))(migrate)

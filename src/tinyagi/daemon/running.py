@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from typing import NoReturn
 
+from tinyagi.backup.swap import finish
 from tinyagi.daemon.desk import FrontDesk
 from tinyagi.daemon.errors import DaemonError
 from tinyagi.daemon.logs import SAID, logging_to
@@ -36,6 +37,9 @@ def run(home: Home, say: Tell, *, show: Tell | None, level: int = logging.INFO) 
         log.info("TinyAGI %s begins as process %d", version("tinyagi"), os.getpid(), extra={SAID: True})
         desk = FrontDesk(pid_file, lambda text: say(redact(text)))
         try:
+            completed = finish(home)
+            if completed is not None:
+                desk.say(completed)
             return asyncio.run(run_daemon(home, desk, NicedPipeline(home, snapshot(), redact)))
         except TinyAGIError as error:
             log.error("the daemon ends: %s", error, extra={SAID: True})  # noqa: TRY400 - a sentence needs no stack

@@ -11,7 +11,7 @@ from tinyagi.settings.atomic import make_folder
 
 
 @contextlib.contextmanager
-def writer_lock(folder: Path, purpose: str) -> Iterator[None]:
+def writer_lock(folder: Path, purpose: str, group: str = "pipeline") -> Iterator[None]:
     """Hold the lake for writing, or raise LakeBusy at once and say who has it. The lock goes with its holder."""
     make_folder(folder, 0o700)
     path = folder / ".writer.lock"
@@ -23,7 +23,7 @@ def writer_lock(folder: Path, purpose: str) -> Iterator[None]:
             holder = os.pread(descriptor, 200, 0).decode(errors="replace") or "another process"
             raise LakeBusy(f"The lake {folder} is being written by {holder}. Try again when that is done.") from None
         os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, f"`pipeline {purpose}`, process {os.getpid()}".encode(), 0)
+        os.pwrite(descriptor, f"`{group} {purpose}`, process {os.getpid()}".encode(), 0)
         yield
     finally:
         os.close(descriptor)

@@ -66,6 +66,11 @@ class Home:
         return self.path / "lake"
 
     @property
+    def restore_journal(self) -> Path:
+        """There while `backup restore` works on the home, and after it was cut off."""
+        return self.path / "restore.json"
+
+    @property
     def is_private(self) -> bool:
         """True when nobody but its owner can look into the folder."""
         return stat.S_IMODE(self.path.stat().st_mode) & 0o077 == 0
@@ -83,6 +88,15 @@ class Home:
             raise HomeUnusable(
                 f"The home {self.path} cannot be used: {error}. Make it writable or set TINYAGI_HOME to another folder."
             ) from error
+
+
+def make_private(folder: Path) -> None:
+    """Create the folder and what is missing above it, open to its owner only; `parents=True` opens those to others."""
+    try:
+        folder.mkdir(mode=PRIVATE, exist_ok=True)
+    except FileNotFoundError:
+        make_private(folder.parent)
+        folder.mkdir(mode=PRIVATE, exist_ok=True)
 
 
 def find_home(environment: Mapping[str, str] | None = None) -> Home:

@@ -1,0 +1,171 @@
+"""The list of contents inside an archive. What it says is checked before anything is unpacked: it may be foreign."""
+
+import json
+import posixpath
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import PurePosixPath
+from typing import Any, Final
+
+from tinyagi.backup.errors import ArchiveRefused
+from tinyagi.domain.ids import is_valid_id
+
+FORMAT: Final = 1
+KIND: Final = "tinyagi backup"
+HOME: Final = "home"
+WORKSPACES: Final = "workspaces"
+DATABASE: Final = "home/tinyagi.db"
+LAKE: Final = "home/lake"
+# Entries of a home that a backup holds, beside the database and the lake.
+ENTRIES: Final = (
+    "settings.json",
+    "service.env",
+    "erasures.key",
+    "migrated.json",
+    "files",
+    "channels",
+    "chats",
+    "plugins",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFile:
+    name: str
+    size: int
+    sha256: str
+    mode: int
+    """Permissions only."""
+    modified: int
+    """Milliseconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    version: str
+    """Of the TinyAGI that made the archive."""
+    schema: int
+    last_event: int
+    created_at: int
+    home: str
+    """Where the home was."""
+    files: tuple[StoredFile, ...]
+    folders: Mapping[str, int]
+    """Names with permissions."""
+    links: Mapping[str, str]
+    """Symbolic links by name; every target is relative and stays below the same root."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of all files, unpacked."""
+        return sum(file.size for file in self.files)
+
+    @property
+    def names(self) -> list[str]:
+        return [*(file.name for file in self.files), *self.folders, *self.links]
+
+    @property
+    def agents(self) -> list[str]:
+        """Agents whose workspaces the archive holds."""
+        parts = (PurePosixPath(name).parts for name in self.names)
+        return sorted({part[1] for part in parts if part[0] == WORKSPACES})
+
+    @property
+    def entries(self) -> list[str]:
+        """Entries of the home that the archive holds, the database among them."""
+        parts = (PurePosixPath(name).parts for name in self.names)
+        return sorted({part[1] for part in parts if part[0] == HOME})
+
+    @property
+    def holds(self) -> list[str]:
+        """In words for a person: what a restore brings back."""
+        optional = {"workspaces": bool(self.agents), "lake": PurePosixPath(LAKE).name in self.entries}
+        return ["home", *(name for name, is_there in optional.items() if is_there)]
+
+
+def encode(manifest: Manifest) -> bytes:
+    return json.dumps({"kind": KIND, "format": FORMAT, **asdict(manifest)}, indent=1).encode()
+
+
+def decode(content: bytes, archive: str) -> Manifest:
+    """What the bytes say; raise ArchiveRefused unless every name in it may be unpacked."""
+    try:
+        found = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise ArchiveRefused(f"{archive} is no backup of TinyAGI: its list of contents cannot be read.") from error
+    if not isinstance(found, dict) or found.get("kind") != KIND:
+        raise ArchiveRefused(f"{archive} is no backup of TinyAGI: its list of contents is another program's.")
+    if found.get("format") != FORMAT:
+        raise ArchiveRefused(
+            f"{archive} has format {found.get('format')!r}, and this version reads format {FORMAT}. "
+            "Restore it with the TinyAGI that made it."
+        )
+    try:
+        manifest = _parse(found)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise ArchiveRefused(f"{archive} is damaged: its list of contents is not complete ({error!r}).") from error
+    problem = _problem(manifest)
+    if problem:
+        raise ArchiveRefused(f"{archive} is refused: {problem}. No backup of TinyAGI holds such an entry.")
+    return manifest
+
+
+def _parse(found: Mapping[str, Any]) -> Manifest:
+    files = tuple(
+        StoredFile(str(one["name"]), int(one["size"]), str(one["sha256"]), int(one["mode"]), int(one["modified"]))
+        for one in found["files"]
+    )
+    return Manifest(
+        version=str(found["version"]),
+        schema=int(found["schema"]),
+        last_event=int(found["last_event"]),
+        created_at=int(found["created_at"]),
+        home=str(found["home"]),
+        files=files,
+        folders={str(name): int(mode) for name, mode in found["folders"].items()},
+        links={str(name): str(target) for name, target in found["links"].items()},
+    )
+
+
+def _problem(manifest: Manifest) -> str | None:
+    names = manifest.names
+    if len(set(names)) != len(names):
+        return "two entries have the same name"
+    if DATABASE not in {file.name for file in manifest.files}:
+        return "there is no database in it"
+    unpackable = next((name for name in names if not _is_safe(name)), None)
+    if unpackable is not None:
+        return f"{unpackable!r} is outside of what a backup holds"
+    taken = {*(file.name for file in manifest.files), *manifest.links}
+    beneath = next((name for name in names if any(parent in taken for parent in _parents(name))), None)
+    if beneath is not None:
+        # Below a link it would be written somewhere else.
+        return f"{beneath!r} lies below an entry that is no folder"
+    astray = next((name for name, target in manifest.links.items() if not stays_inside(name, target)), None)
+    if astray is not None:
+        return f"the link {astray!r} leads out of its folder"
+    modes = {**manifest.folders, **{file.name: file.mode for file in manifest.files}}
+    odd = next((name for name, mode in modes.items() if mode & ~0o777), None)
+    return None if odd is None else f"{odd!r} has permissions that no backup keeps"
+
+
+def _is_safe(name: str) -> bool:
+    parts = name.split("/")
+    if len(parts) < 2 or any(part in {"", ".", ".."} or "\0" in part or "\\" in part for part in parts):
+        return False
+    if parts[0] == WORKSPACES:
+        return is_valid_id(parts[1])
+    return parts[0] == HOME and (name == DATABASE or parts[1] in ENTRIES or parts[1] == "lake")
+
+
+def _parents(name: str) -> Iterable[str]:
+    parts = name.split("/")
+    return ("/".join(parts[:count]) for count in range(1, len(parts)))
+
+
+def stays_inside(name: str, target: str) -> bool:
+    """Whether a link of this name with this target stays below `home/<entry>` or `workspaces/<agent>`."""
+    if not target or target.startswith("/") or "\0" in target:
+        return False
+    root = "/".join(name.split("/")[:2])
+    return posixpath.normpath(posixpath.join(posixpath.dirname(name), target)).startswith(f"{root}/")

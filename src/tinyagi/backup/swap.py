@@ -1,0 +1,147 @@
+"""Replaces files of a home as one step: written down before it begins, so that it is completed after a crash.
+
+The journal lies in the home while a restore works on it. Until everything is unpacked it only says what to clear away.
+From then on it says which files take which places; whoever finds it makes the moves that are missing.
+"""
+
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import Any, Final, Self
+
+from tinyagi.backup.errors import BackupError
+from tinyagi.settings.atomic import put_in_place, write_aside
+from tinyagi.settings.home import Home, make_private
+
+JOURNAL: Final = "restore.json"
+"""In the folder of what was replaced: how to go back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """The new file takes the place, and what is there is kept."""
+
+    new: Path | None
+    """None when the place becomes empty."""
+    place: Path
+    kept: Path
+
+    def make(self) -> None:
+        """Do what is not done yet."""
+        if self.new is None:
+            if os.path.lexists(self.place) and not os.path.lexists(self.kept):
+                _set_aside(self.place, self.kept)
+        elif os.path.lexists(self.new):
+            if os.path.lexists(self.place):
+                _set_aside(self.place, self.kept)
+            make_private(self.place.parent)
+            self.new.rename(self.place)
+
+
+@dataclass(frozen=True, slots=True)
+class Journal:
+    source: str
+    """The archive, or the folder of a former restore."""
+    kept: Path
+    """The folder for what is replaced."""
+    staging: tuple[Path, ...]
+    """What is cleared away at the end."""
+    moves: tuple[Move, ...] | None = None
+    """None until everything is unpacked and checked."""
+
+    def write(self, home: Home) -> None:
+        moves = None if self.moves is None else [_move_fields(move) for move in self.moves]
+        fields = {"source": self.source, "kept": str(self.kept), "staging": list(map(str, self.staging))}
+        content = json.dumps({**fields, "moves": moves}, indent=1).encode()
+        put_in_place(write_aside(home.restore_journal, content), home.restore_journal)
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        try:
+            found: Mapping[str, Any] = json.loads(path.read_bytes())
+            moves = found["moves"]
+            return cls(
+                source=str(found["source"]),
+                kept=Path(found["kept"]),
+                staging=tuple(map(Path, found["staging"])),
+                moves=None if moves is None else tuple(_move(move) for move in moves),
+            )
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise BackupError(
+                f"{path} cannot be read ({error}). It says how a restore was to end; see what lies in {path.parent}, "
+                "then remove it."
+            ) from error
+
+
+def finish(home: Home) -> str | None:
+    """Complete a restore that was cut off, or clear it away when it had changed nothing; say which.
+
+    To be called by the one process that works on the home.
+    """
+    if not home.restore_journal.exists():
+        return None
+    journal = Journal.read(home.restore_journal)
+    try:
+        if journal.moves is None:
+            _clear(journal)
+            home.restore_journal.unlink()
+            return f"A restore from {journal.source} was cut off before it changed anything; its files are removed."
+        _complete(home, journal, journal.moves)
+    except OSError as error:
+        raise BackupError(
+            f"The restore from {journal.source} cannot be completed: {error}. Remove the cause and run it again; "
+            f"{home.restore_journal} says what is missing."
+        ) from error
+    return f"A restore from {journal.source} was cut off; it is complete now."
+
+
+def _complete(home: Home, journal: Journal, moves: tuple[Move, ...]) -> None:
+    for move in moves:
+        move.make()
+    for folder in {home.path, *(move.place.parent for move in moves)}:
+        _sync(folder)
+    _clear(journal)
+    if any(os.path.lexists(move.kept) for move in moves):
+        make_private(journal.kept)
+        home.restore_journal.rename(journal.kept / JOURNAL)
+        _sync(journal.kept)
+    else:
+        home.restore_journal.unlink()
+    _sync(home.path)
+
+
+def _clear(journal: Journal) -> None:
+    for path in journal.staging:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def _set_aside(path: Path, kept: Path) -> None:
+    """Under its own name, or beside what was kept before the crash: a start may have made an empty folder since."""
+    make_private(kept.parent)
+    names = (kept if number == 1 else kept.with_name(f"{kept.name}.{number}") for number in count(1))
+    path.rename(next(name for name in names if not os.path.lexists(name)))
+
+
+def _move_fields(move: Move) -> dict[str, str | None]:
+    return {
+        "new": None if move.new is None else str(move.new),
+        "place": str(move.place),
+        "kept": str(move.kept),
+    }
+
+
+def _move(fields: Mapping[str, Any]) -> Move:
+    new = fields["new"]
+    return Move(None if new is None else Path(new), Path(fields["place"]), Path(fields["kept"]))
+
+
+def _sync(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

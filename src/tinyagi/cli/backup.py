@@ -1,0 +1,244 @@
+"""`tinyagi backup`: makes backups of a home while it is in use, lists them, and restores them."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tinyagi.cli.asking import confirm
+from tinyagi.cli.context import Place, place_of
+from tinyagi.cli.options import Json, Yes, examples
+from tinyagi.cli.screen import console, note, print_json, print_table, say, when
+
+if TYPE_CHECKING:
+    # Types only: `tinyagi --help` is instant because nothing of this is imported before a command needs it.
+    from tinyagi.backup.create import Created, Step
+    from tinyagi.backup.listing import Listed
+    from tinyagi.backup.manifest import Manifest
+    from tinyagi.backup.restore import Restored
+    from tinyagi.settings.home import Home
+
+app = typer.Typer(help="Copies of the whole home: make them while it runs, and go back to them.", no_args_is_help=True)
+
+BUSY = 75
+"""Another process writes the lake: try again later (EX_TEMPFAIL)."""
+
+
+@app.command("create", epilog=examples("tinyagi backup create", "tinyagi backup create --lake --to /mnt/backups"))
+def create(
+    ctx: typer.Context,
+    to: Annotated[Path | None, typer.Option("--to", help="A folder, or the file to write.")] = None,
+    workspaces: Annotated[bool, typer.Option("--workspaces", help="With the folders that agents work in.")] = False,
+    lake: Annotated[bool, typer.Option("--lake", help="With the lake.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Write the home into one archive. The daemon may run and work meanwhile.
+
+    It holds the database, settings with keys and tokens, attachments, chats and plugins. Keep it private.
+    """
+    import time  # noqa: PLC0415 - see cli.context
+
+    from tinyagi.backup.create import create as make  # noqa: PLC0415
+
+    home = place_of(ctx).home
+    target = None if to is None else to.expanduser().absolute()
+    with _lake_may_be_busy(), _bars() as step:
+        done = make(
+            home,
+            to=target,
+            with_workspaces=workspaces,
+            with_lake=lake,
+            now=time.time_ns() // 1_000_000,
+            step=step,
+        )
+    if as_json:
+        print_json({**_manifest_fields(done.manifest), **_created_fields(done)})
+        return
+    say(f"{done.path}  {_size(done.size)}, {len(done.manifest.files)} files")
+    for sentence in done.left_out:
+        note(f"Left out: {sentence}")
+    absent = [
+        flag
+        for flag, is_there in (("--workspaces", workspaces), ("--lake", lake or not home.lake.is_dir()))
+        if not is_there
+    ]
+    if absent:
+        note(f"Not part of it: {' and '.join(flag.removeprefix('--') for flag in absent)}; add {' '.join(absent)}.")
+
+
+@app.command("list", epilog=examples("tinyagi backup list", "tinyagi backup list --json"))
+def show_all(ctx: typer.Context, as_json: Json = False) -> None:
+    """List the backups in the home's folder `backups`, newest first."""
+    from tinyagi.backup.listing import list_backups  # noqa: PLC0415 - see cli.context
+
+    found = list_backups(place_of(ctx).home)
+    if as_json:
+        print_json([_listed_fields(one) for one in found])
+        return
+    print_table(
+        ("name", "made", "size#", "holds", "version"),
+        [
+            (
+                one.path.name,
+                when(one.created_at),
+                _size(one.size),
+                _contents(one),
+                "" if one.manifest is None else one.manifest.version,
+            )
+            for one in found
+        ],
+        empty="There is no backup yet. Make one: tinyagi backup create",
+    )
+
+
+@app.command("restore", epilog=examples("tinyagi backup restore tinyagi-20261118T031500Z.zip", "tinyagi backup list"))
+def restore(
+    ctx: typer.Context,
+    archive: Annotated[str, typer.Argument(help="A file, or a name that `backup list` shows.")],
+    to: Annotated[Path | None, typer.Option("--to", help="Another home; it is made if it is not there.")] = None,
+    yes: Yes = False,
+    as_json: Json = False,
+) -> None:
+    """Put a home back into the state of a backup. What is replaced is kept. The daemon has to be stopped.
+
+    The whole archive is checked before anything changes.
+    """
+    import time  # noqa: PLC0415 - see cli.context
+
+    from tinyagi.backup.listing import find_backup  # noqa: PLC0415
+    from tinyagi.backup.restore import has_data  # noqa: PLC0415
+    from tinyagi.backup.restore import restore as put_back  # noqa: PLC0415
+
+    own = place_of(ctx).home
+    home = own if to is None else Place(to).home
+    source = find_backup(archive, own, home)
+    _refuse_while_running(home)
+    if has_data(home):
+        confirm(f"{home.path} is replaced by {source.name}; what is there is kept. Go on?", yes=yes)
+    with _locked(home), _lake_may_be_busy(), _bars() as step:
+        done = put_back(source, home, now=time.time_ns() // 1_000_000, step=step)
+    if as_json:
+        print_json(_restored_fields(done))
+        return
+    _tell(done)
+
+
+def _tell(done: "Restored") -> None:
+    if done.manifest is None:
+        say(f"{done.home.path} is as it was before the restore.")
+    else:
+        made = f"made {when(done.manifest.created_at)} by TinyAGI {done.manifest.version}"
+        say(f"Restored {done.home.path} from {done.source.name} ({made}).")
+    for sentence in done.notes:
+        note(sentence)
+    option = "" if done.home.path == Place().home.path else f"--home '{done.home.path}' "
+    if done.kept is not None:
+        note(f"What was there is in {done.kept}. To go back: tinyagi {option}backup restore {done.kept.name}")
+    note(f"Start it: tinyagi {option}start")
+
+
+def _refuse_while_running(home: "Home") -> None:
+    """Before the question: there is no need to answer it."""
+    from tinyagi.daemon.errors import AlreadyRunning  # noqa: PLC0415 - see cli.context
+    from tinyagi.daemon.pidfile import look_patiently, refusal  # noqa: PLC0415
+
+    sighting = look_patiently(home)
+    if sighting.is_up:
+        raise AlreadyRunning(refusal(home, sighting))
+
+
+@contextmanager
+def _locked(home: "Home") -> "Iterator[None]":
+    """Be the one process on the home. A home that is made for it goes away when it stays empty."""
+    from importlib.metadata import version  # noqa: PLC0415 - see cli.context
+
+    from tinyagi.daemon.pidfile import held  # noqa: PLC0415
+    from tinyagi.settings.errors import HomeUnusable  # noqa: PLC0415
+    from tinyagi.settings.home import PRIVATE  # noqa: PLC0415
+
+    is_new = not home.path.exists()
+    try:
+        home.path.mkdir(mode=PRIVATE, parents=True, exist_ok=True)
+    except OSError as error:
+        raise HomeUnusable(f"The home {home.path} cannot be made: {error}. Name another folder with --to.") from error
+    try:
+        with held(home, version("tinyagi")):
+            yield
+    finally:
+        if is_new:
+            with suppress(OSError):
+                home.path.rmdir()
+
+
+@contextmanager
+def _lake_may_be_busy() -> "Iterator[None]":
+    from tinyagi.pipeline.errors import LakeBusy  # noqa: PLC0415 - see cli.context
+
+    try:
+        yield
+    except LakeBusy as error:
+        note(f"tinyagi: {error}")
+        raise typer.Exit(BUSY) from error
+
+
+@contextmanager
+def _bars() -> "Iterator[Step]":
+    """A bar for each thing that is done; nothing when stderr is no terminal."""
+    from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn  # noqa: PLC0415
+
+    screen = console(err=True)
+    columns = (TextColumn("{task.description:<12}"), BarColumn(), TaskProgressColumn())
+    with Progress(*columns, console=screen, disable=not screen.is_terminal, transient=True) as progress:
+        tasks: dict[str, TaskID] = {}
+
+        def step(what: str, done: int, total: int) -> None:
+            if what not in tasks:
+                tasks[what] = progress.add_task(what)
+            progress.update(tasks[what], completed=done, total=total or None)
+
+        yield step
+
+
+def _manifest_fields(manifest: "Manifest") -> dict[str, object]:
+    return {
+        "createdAt": manifest.created_at,
+        "version": manifest.version,
+        "schema": manifest.schema,
+        "holds": manifest.holds,
+        "files": len(manifest.files),
+        "unpackedBytes": manifest.size,
+    }
+
+
+def _created_fields(done: "Created") -> dict[str, object]:
+    return {"path": str(done.path), "bytes": done.size, "leftOut": list(done.left_out)}
+
+
+def _listed_fields(one: "Listed") -> dict[str, object]:
+    fields = {"name": one.path.name, "path": str(one.path), "kind": one.kind, "bytes": one.size}
+    told = {"createdAt": one.created_at} if one.manifest is None else _manifest_fields(one.manifest)
+    return {**fields, **told, "problem": one.problem}
+
+
+def _restored_fields(done: "Restored") -> dict[str, object]:
+    return {
+        "home": str(done.home.path),
+        "source": str(done.source),
+        "kept": None if done.kept is None else str(done.kept),
+        "notes": list(done.notes),
+        **({} if done.manifest is None else _manifest_fields(done.manifest)),
+    }
+
+
+def _contents(one: "Listed") -> str:
+    from tinyagi.backup.listing import MEANINGS  # noqa: PLC0415 - see cli.context
+
+    if one.problem is not None:
+        return "damaged, or no backup"
+    return MEANINGS[one.kind] if one.manifest is None else ", ".join(one.manifest.holds)
+
+
+def _size(size: int) -> str:
+    return f"{size / 1e3:.1f} kB" if size < 1_000_000 else f"{size / 1e6:.1f} MB"
