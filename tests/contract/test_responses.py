@@ -58,7 +58,26 @@ async def test_a_failing_response_backs_off_and_holds_only_its_chat(store: Store
 
     assert await waiting(store) == ["three"]
     clock.advance(timedelta(seconds=3))
-    assert await waiting(store) == ["one", "two", "three"]
+    assert await waiting(store) == ["one", "three"]
+    await store.responses.ack(first)
+    assert await waiting(store) == ["two", "three"]
+
+
+async def test_what_a_failed_response_holds_back_follows_it_when_it_is_given_up(store: Store, clock: FakeClock) -> None:
+    first = await tell(store, "one", "Ada")
+    for number in range(150):
+        await tell(store, f"later {number}", "Ada")
+    while await store.responses.fail(first, "gone"):
+        assert await waiting(store) == []
+        clock.advance(timedelta(hours=1))
+
+    delivered = []
+    while page := await store.responses.pending("telegram", limit=40):
+        for response in page:
+            delivered.append(response.message)
+            await store.responses.ack(response.id)
+
+    assert delivered == [f"later {number}" for number in range(150)]
 
 
 async def test_people_without_an_id_are_told_apart_by_name(store: Store) -> None:

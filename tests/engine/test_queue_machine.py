@@ -332,6 +332,11 @@ class QueueMachine(QueueGround):
                 self.run(self.store.queue.complete(claim, Outcome("last")))
         waiting = self.rows("SELECT id, waits_for FROM messages WHERE status = 'pending' AND priority > -2")
         assert not waiting, "a message never has its turn"
+        for channel in ("api", "web", "telegram"):
+            while page := self.run(self.store.responses.pending(channel)):
+                for response in page:
+                    self.run(self.store.responses.ack(response.id))
+        assert self.run(self.store.queue.depth()).outgoing == 0, "a response is never delivered"
 
 
 TestQueueMachine = QueueMachine.TestCase

@@ -53,7 +53,6 @@ def connect(path: Path, busy_timeout: timedelta) -> apsw.Connection:
     # Only the board has references; the queue's tables pay nothing for it.
     connection.pragma("foreign_keys", True)
     connection.pragma("temp_store", "memory")
-    connection.pragma("cache_size", -65_536)
     # Checkpoints have their own place (checkpoint.py): an automatic one would stop a group in the middle of a burst.
     connection.wal_autocheckpoint(0)
     connection.pragma("journal_size_limit", 64 * 1024 * 1024)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -13,12 +13,15 @@ from tinyagi.domain.retry import RetryPolicy
 from tinyagi.domain.sessions import Turn
 from tinyagi.domain.spending import Spent
 from tinyagi.store.base import Lane, LogBounds
-from tinyagi.store.sqlite.operations.deliver import DeliveryFailure, ack, fail_delivery, send
+from tinyagi.store.sqlite.operations.deliver import DeliveryFailure, ack, fail_delivery, park_responses, send
 from tinyagi.store.sqlite.operations.lanes import HoldRequest, hold_lanes, pause, resume
 from tinyagi.store.sqlite.operations.log import AppendRequest, CursorRequest, acknowledge, append, detach
 from tinyagi.store.sqlite.operations.sessions import ResetRequest, reset
 from tinyagi.store.sqlite.readers import BEYOND_ALL_IDS, Readers
 from tinyagi.store.sqlite.writer import Writer
+
+STRETCH: Final = 20_000
+"""Events that one read looks through for a type."""
 
 
 class SqliteLanes:
@@ -51,8 +54,13 @@ class SqliteResponses:
         return await self._writer.write(send, response)
 
     async def pending(self, channel: str, *, limit: int = 20) -> tuple[Response, ...]:
-        due = {"channel": channel, "now": self._clock(), "limit": limit}
-        return tuple(map(_response, await self._readers.rows("pending_responses", due)))
+        while True:
+            page = {"channel": channel, "now": self._clock(), "limit": limit}
+            rows = await self._readers.rows("pending_responses", page)
+            due = [row for row in rows if not row[-1]]
+            # What a failed delivery holds back is set aside once, and not read again before its chat goes on.
+            if len(due) == len(rows) or not await self._writer.write(park_responses, channel):
+                return tuple([_response(row[:-1]) for row in due])
 
     async def recent(self, *, limit: int = 20) -> tuple[Response, ...]:
         return tuple(map(_response, await self._readers.rows("recent_responses", (limit,))))
@@ -120,8 +128,19 @@ class SqliteEventLog:
     async def read_after(
         self, cursor: int, *, event_type: str | None = None, limit: int = 1000
     ) -> tuple[RecordedEvent, ...]:
-        rows = await self._readers.rows("events_after", {"after": cursor, "type": event_type, "limit": limit})
-        return tuple(map(_event, rows))
+        if event_type is None:
+            return await self._read(cursor, BEYOND_ALL_IDS, None, limit)
+        # One read per stretch of the log: a search for a rare type lets other reads have their turn.
+        head = (await self.bounds()).head
+        found: tuple[RecordedEvent, ...] = ()
+        while len(found) < limit and cursor < head:
+            found += await self._read(cursor, cursor + STRETCH, event_type, limit - len(found))
+            cursor += STRETCH
+        return found
+
+    async def _read(self, after: int, through: int, event_type: str | None, limit: int) -> tuple[RecordedEvent, ...]:
+        page = {"after": after, "through": through, "type": event_type, "limit": limit}
+        return tuple(map(_event, await self._readers.rows("events_after", page)))
 
     async def bounds(self) -> LogBounds:
         return LogBounds(*await self._readers.row("event_bounds"))

@@ -55,6 +55,7 @@ class SqliteQueue:
         self,
         writer: Writer,
         readers: Readers,
+        engine_reader: Readers,
         policy: RetryPolicy,
         route: RouteText,
         clock: Callable[[], int],
@@ -62,6 +63,7 @@ class SqliteQueue:
     ) -> None:
         self._writer = writer
         self._readers = readers
+        self._engine_reader = engine_reader
         self._policy = policy
         self._route = route
         self._clock = clock
@@ -143,7 +145,7 @@ class SqliteQueue:
     async def _lost(self) -> list[tuple[AgentId, ClaimId]]:
         return [
             (AgentId(agent), ClaimId(claim_id))
-            for agent, claim_id, owner, lease_until in await self._readers.rows("claimed_lanes")
+            for agent, claim_id, owner, lease_until in await self._engine_reader.rows("claimed_lanes")
             if self._is_lost(ProcessIdentity.parse(owner), lease_until)
         ]
 
@@ -197,7 +199,7 @@ class SqliteQueue:
         return total
 
     async def claimable_lanes(self) -> tuple[ClaimableLane, ...]:
-        rows = await self._readers.rows("claimable_lanes", {"now": self._clock()})
+        rows = await self._engine_reader.rows("claimable_lanes", {"now": self._clock()})
         return tuple([ClaimableLane(agent, pending, bool(is_due)) for agent, pending, is_due in rows])
 
     async def promote(self, lanes: Sequence[AgentId]) -> bool:
@@ -205,7 +207,7 @@ class SqliteQueue:
         return any(count >= PROMOTE_SLICE for count in promoted)
 
     async def next_due_at(self) -> int | None:
-        row = await self._readers.row("next_due_at", {"now": self._clock()})
+        row = await self._engine_reader.row("next_due_at", {"now": self._clock()})
         at: int | None = row[0]
         return at
 
@@ -232,7 +234,7 @@ class SqliteQueue:
         if not joins_thread(primary):
             return None
         after = {"agent": claim.agent, "thread": primary.thread, "from": primary.id + 1, "limit": MAX_MESSAGES}
-        followers = map(_message, await self._readers.rows("thread_messages", after))
+        followers = map(_message, await self._engine_reader.rows("thread_messages", after))
         there = {message.id for message in claim.messages}
         joining = [message for message in coalesce(primary, [*claim.messages, *followers]) if message.id not in there]
         return joining[-1].created_at if joining else None

@@ -46,6 +46,9 @@ log = logging.getLogger(__name__)
 DEFAULT_AGENT: Final = AgentId("tinyagi")
 BUSY_TIMEOUT: Final = timedelta(seconds=5)
 ADOPT_AGAIN: Final = timedelta(seconds=1)
+API_READERS: Final = 3
+READ_LIMIT: Final = timedelta(seconds=10)
+"""After this time a read for a client is ended, so that a few large ones cannot stop all others."""
 
 
 def route_to_default(text: str) -> Route:
@@ -72,7 +75,7 @@ class SqliteStore:
         traces: SqliteTraces,
         changes: Changes,
         writer: Writer,
-        readers: Readers,
+        readers: tuple[Readers, ...],
         checkpointer: Checkpointer | None,
     ) -> None:
         self.queue = queue
@@ -182,8 +185,8 @@ class SqliteStore:
         policy: RetryPolicy | None = None,
         route: RouteText = route_to_default,
         dice: random.Random | None = None,
-        owner: Owner | None = None,
-        alive: Callable[[Owner], bool | None] = is_alive,
+        owner: ProcessIdentity | None = None,
+        alive: Callable[[ProcessIdentity], bool | None] = ProcessIdentity.is_alive,
         checkpointer: Checkpointer | None = None,
     ) -> Self:
         sql, backups = load_statements("sqlite"), path.parent / "backups"
@@ -192,24 +195,26 @@ class SqliteStore:
         context = Context(sql, IdSource(dice.randrange(2**32)), dice, owner or this_process())
         between_groups = checkpointer.between_groups if checkpointer else lambda: None
         writer = Writer(connection, context, clock, path, backups, changes.notify, between_groups)
-        readers = Readers(open_one, sql, path, backups)
+        readers = Readers(open_one, sql, path, backups, threads=API_READERS, time_limit=READ_LIMIT)
+        # What the engine has to know to go on never waits behind what a client asks for.
+        engine_reader = Readers(open_one, sql, path, backups, threads=1)
         policy = policy or RetryPolicy()
         return cls(
-            queue=SqliteQueue(writer, readers, policy, route, clock, alive),
-            lanes=SqliteLanes(writer, readers),
+            queue=SqliteQueue(writer, readers, engine_reader, policy, route, clock, alive),
+            lanes=SqliteLanes(writer, engine_reader),
             responses=SqliteResponses(writer, readers, policy, clock),
             history=SqliteHistory(readers),
-            sessions=SqliteSessions(writer, readers),
-            spending=SqliteSpending(readers),
+            sessions=SqliteSessions(writer, engine_reader),
+            spending=SqliteSpending(engine_reader),
             events=SqliteEventLog(writer, readers),
             board=SqliteBoard(writer, readers),
-            schedules=SqliteSchedules(writer, readers),
+            schedules=SqliteSchedules(writer, engine_reader),
             pairing=SqlitePairing(writer, readers, clock),
             audit=SqliteAuditLog(writer, readers),
             traces=SqliteTraces(readers),
             changes=changes,
             writer=writer,
-            readers=readers,
+            readers=(readers, engine_reader),
             checkpointer=checkpointer,
         )
 
@@ -227,7 +232,8 @@ class SqliteStore:
         if self._adoption is not None:
             await asyncio.wait([self._adoption])
         await self._writer.close()
-        await self._readers.close()
+        for readers in self._readers:
+            await readers.close()
         if self._checkpointer is not None:
             await asyncio.to_thread(self._checkpointer.close)
 

@@ -20,6 +20,7 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 MAX_GROUP: Final = 1024
+CACHE_KIB: Final = 64 * 1024
 ID_TRIES: Final = 3
 
 
@@ -64,6 +65,8 @@ class Writer:
         self._inbox: queue.SimpleQueue[list[_Submission] | None] = queue.SimpleQueue()
         self._outbox: list[_Submission] = []
         self._closed = False
+        # Every group touches the ends of several indexes; the other connections make do with less.
+        connection.pragma("cache_size", -CACHE_KIB)
         self._thread = threading.Thread(target=self._run, name="tinyagi-writer", daemon=True)
         self._thread.start()
 

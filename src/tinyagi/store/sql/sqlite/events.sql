@@ -5,8 +5,9 @@ INSERT INTO events (id, type, version, message_id, conversation_id, conversation
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: events_after
+-- Bounded at both ends: a search for a rare type goes through the log in stretches.
 SELECT id, type, version, message_id, conversation_id, conversation_started_at, agent, payload, created_at
-FROM events WHERE id > :after AND (:type IS NULL OR type = :type) ORDER BY id LIMIT :limit;
+FROM events WHERE id > :after AND id <= :through AND (:type IS NULL OR type = :type) ORDER BY id LIMIT :limit;
 
 -- name: event_bounds
 -- The head counts ids that were handed out, so it does not fall back when the newest events are pruned.

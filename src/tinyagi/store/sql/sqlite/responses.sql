@@ -14,15 +14,41 @@ SELECT ifnull(max(seq), 0) + 1 FROM responses WHERE message_id = ? AND agent IS 
 SELECT * FROM response_rows WHERE id = ?;
 
 -- name: pending_responses
--- FIFO per chat: a response that waits for its next try holds back what follows it in the same chat, and only that.
-SELECT * FROM response_rows r
-WHERE r.status = 'pending' AND r.channel = :channel AND r.available_at <= :now AND r.last_event_id IS NOT NULL
-  AND NOT EXISTS (
+-- FIFO per chat: a response that waits for its next try holds back what follows it in the same chat, and only that. The
+-- last column is 1 for a response that is held back and not parked yet.
+SELECT r.*, EXISTS (
     SELECT 1 FROM responses earlier INDEXED BY delivery_backing_off
     WHERE earlier.status = 'pending' AND earlier.attempts > 0 AND earlier.channel = r.channel
       AND earlier.sender_id IS r.sender_id AND (r.sender_id IS NOT NULL OR earlier.sender = r.sender)
       AND earlier.id < r.id AND earlier.available_at > :now)
-ORDER BY r.id LIMIT :limit;
+FROM response_rows r
+WHERE r.id IN (
+  SELECT id FROM responses INDEXED BY pending_by_channel
+  WHERE status = 'pending' AND waits_for IS NULL AND channel = :channel AND available_at <= :now
+    AND last_event_id IS NOT NULL
+  ORDER BY id LIMIT :limit)
+ORDER BY r.id;
+
+-- name: park_responses
+-- What is held back among the oldest of a channel leaves the search until its chat goes on.
+UPDATE responses SET waits_for = 'chat' WHERE id IN (
+  SELECT r.id FROM (
+    SELECT id, channel, sender_id, sender FROM responses INDEXED BY pending_by_channel
+    WHERE status = 'pending' AND waits_for IS NULL AND channel = :channel AND available_at <= :now
+    ORDER BY id LIMIT :limit) r
+  WHERE EXISTS (
+    SELECT 1 FROM responses earlier INDEXED BY delivery_backing_off
+    WHERE earlier.status = 'pending' AND earlier.attempts > 0 AND earlier.channel = r.channel
+      AND earlier.sender_id IS r.sender_id AND (r.sender_id IS NOT NULL OR earlier.sender = r.sender)
+      AND earlier.id < r.id AND earlier.available_at > :now));
+
+-- name: unpark_responses
+-- The next ones of a chat, in order.
+UPDATE responses SET waits_for = NULL WHERE id IN (
+  SELECT id FROM responses INDEXED BY waiting_for_chat
+  WHERE status = 'pending' AND waits_for = 'chat' AND channel = ?1 AND sender_id IS ?2
+    AND (?2 IS NOT NULL OR sender = ?3)
+  ORDER BY id LIMIT ?4);
 
 -- name: recent_responses
 SELECT * FROM response_rows WHERE last_event_id IS NOT NULL ORDER BY id DESC LIMIT ?;

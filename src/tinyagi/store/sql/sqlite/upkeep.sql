@@ -112,7 +112,9 @@ DELETE FROM events WHERE id IN (
 -- name: unfetched_responses
 -- The oldest slice of a channel that no deliverer ever tried.
 SELECT * FROM (
-  SELECT * FROM response_rows WHERE status = 'pending' AND channel = :channel ORDER BY id LIMIT :limit)
+  SELECT * FROM response_rows WHERE id IN (
+    SELECT id FROM responses INDEXED BY pending_by_channel
+    WHERE status = 'pending' AND waits_for IS NULL AND channel = :channel ORDER BY id LIMIT :limit))
 WHERE attempts = 0 AND created_at < :before AND last_event_id IS NOT NULL;
 
 -- name: ends_of_slices

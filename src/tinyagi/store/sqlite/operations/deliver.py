@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from tinyagi.domain.errors import NotFound
 from tinyagi.domain.events import ResponseAcked, ResponseFailed, ResponseReady
@@ -10,6 +11,10 @@ from tinyagi.domain.responses import NewResponse, Response, ResponseStatus
 from tinyagi.domain.retry import RetryPolicy
 from tinyagi.store.sqlite.operations.respond import row_of
 from tinyagi.store.sqlite.transaction import Transaction, encode_json
+
+PARK_SLICE: Final = 1000
+UNPARK_SLICE: Final = 100
+"""At least a page of what channels fetch: the next ones follow as these are delivered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +37,20 @@ def ack(tx: Transaction, ids: Sequence[int]) -> list[None]:
             continue
         event_id = tx.record_alone(ResponseAcked(response_id), response.agent, response.message_id)
         tx.connection.execute(tx.sql["ack_response"], (response_id, tx.now, event_id))
+        _unpark(tx, response)
     return [None] * len(ids)
+
+
+def park_responses(tx: Transaction, channels: Sequence[str]) -> list[int]:
+    """Set aside a slice of what failed deliveries hold back in each channel; returns how many."""
+    slices = ({"channel": channel, "now": tx.now, "limit": PARK_SLICE} for channel in channels)
+    return [tx.count("park_responses", slice_) for slice_ in slices]
+
+
+def _unpark(tx: Transaction, response: Response) -> None:
+    """A response has left its chat's line: the next ones may be delivered."""
+    chat = (response.channel, response.sender_id, response.sender)
+    tx.connection.execute(tx.sql["unpark_responses"], (*chat, UNPARK_SLICE))
 
 
 def fail_delivery(tx: Transaction, requests: Sequence[DeliveryFailure]) -> list[bool]:
@@ -56,6 +74,8 @@ def give_up(tx: Transaction, response: Response, attempts: int, reason: str, at:
     event = ResponseFailed(response.id, attempts, reason, at or 0, at is None)
     event_id = tx.record_alone(event, response.agent, response.message_id)
     tx.change("fail_response", (response.id, status, attempts, reason, at or 0, event_id))
+    if at is None:
+        _unpark(tx, response)
 
 
 def _pending(tx: Transaction, response_id: int) -> Response:

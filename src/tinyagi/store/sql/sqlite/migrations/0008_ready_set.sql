@@ -44,3 +44,11 @@ END;
 CREATE TRIGGER count_conversation_out AFTER DELETE ON conversations WHEN old.open > 0 BEGIN
   UPDATE open_conversations SET count = count - 1;
 END;
+
+-- Responses have a ready set, too: those behind a failed delivery wait for their chat.
+ALTER TABLE responses ADD COLUMN waits_for TEXT CHECK (waits_for IS NULL OR waits_for = 'chat');
+
+DROP INDEX pending_by_channel;
+CREATE INDEX pending_by_channel ON responses (channel, id) WHERE status = 'pending' AND waits_for IS NULL;
+CREATE INDEX waiting_for_chat ON responses (channel, sender_id, sender, id)
+  WHERE status = 'pending' AND waits_for = 'chat';
