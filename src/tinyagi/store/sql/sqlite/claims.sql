@@ -3,18 +3,10 @@
 -- name: claim_ready
 -- The common case in one look at a free lane: the best message of the ready set names the thread, and the thread's
 -- oldest message runs, so priority never reorders a thread. With it come the lane's count of holds (NULL for a lane
--- that has no row yet) and three facts: is the full search needed, because something is due, the thread is in back-off
--- or a team's messages were set aside; do messages of the lane wait for their threads; do room posts wait.
+-- that has no row yet) and two facts: does anything wait in the lane, which takes the full search; do room posts wait.
 SELECT rows.*, lane.holds,
-       EXISTS (SELECT 1 FROM messages INDEXED BY waiting_for_time
-               WHERE agent = ?1 AND status = 'pending' AND waits_for = 'time' AND available_at <= ?2)
-       OR EXISTS (SELECT 1 FROM messages INDEXED BY backing_off
-                  WHERE agent = ?1 AND thread = rows.thread AND status = 'pending' AND waits_for = 'time'
-                    AND retry_count > 0)
-       OR EXISTS (SELECT 1 FROM messages INDEXED BY waiting_for_team
-                  WHERE agent = ?1 AND status = 'pending' AND waits_for = 'team'),
-       EXISTS (SELECT 1 FROM messages INDEXED BY waiting_for_thread
-               WHERE agent = ?1 AND status = 'pending' AND waits_for = 'thread'),
+       EXISTS (SELECT 1 FROM messages INDEXED BY waiting_by_lane
+               WHERE agent = ?1 AND status = 'pending' AND waits_for IS NOT NULL),
        EXISTS (SELECT 1 FROM messages INDEXED BY ready_room_posts
                WHERE agent = ?1 AND status = 'pending' AND waits_for IS NULL AND channel = 'chatroom')
 FROM message_rows rows LEFT JOIN lanes lane ON lane.agent = ?1
@@ -82,8 +74,8 @@ SELECT EXISTS (
 -- name: promote_due
 -- The earliest slice of a lane's messages whose time has come.
 UPDATE OR FAIL messages SET waits_for = NULL WHERE id IN (
-  SELECT id FROM messages INDEXED BY waiting_for_time
-  WHERE agent = :agent AND status = 'pending' AND waits_for = 'time' AND available_at <= :now
+  SELECT id FROM messages INDEXED BY waiting_by_lane
+  WHERE agent = :agent AND status = 'pending' AND waits_for IS NOT NULL AND waits_for = 'time' AND available_at <= :now
   ORDER BY available_at LIMIT :limit)
 RETURNING thread, retry_count;
 

@@ -40,8 +40,8 @@ WHERE id = ?1 AND claim_id IS ?2;
 -- back-off goes before what it holds up; then thread by thread; then what starts no run or waits for its team.
 SELECT * FROM message_rows rows WHERE rows.id IN (
   SELECT id FROM (
-    SELECT id FROM messages INDEXED BY waiting_for_time
-    WHERE agent = :agent AND status = 'pending' AND waits_for = 'time' AND thread IS NOT NULL
+    SELECT id FROM messages INDEXED BY waiting_by_lane
+    WHERE agent = :agent AND status = 'pending' AND waits_for IS NOT NULL AND waits_for = 'time' AND thread IS NOT NULL
     UNION ALL
     SELECT id FROM (
       SELECT id FROM messages INDEXED BY pending_by_thread
@@ -101,8 +101,8 @@ SELECT channel, pending, acked, failed FROM channel_counters ORDER BY channel;
 -- and whether some are due and not promoted yet.
 SELECT lane, pending, is_due FROM (
   SELECT lane, pending, EXISTS (
-    SELECT 1 FROM messages INDEXED BY waiting_for_time
-    WHERE agent = lane AND status = 'pending' AND waits_for = 'time' AND available_at <= :now) AS is_due
+    SELECT 1 FROM messages INDEXED BY waiting_by_lane
+    WHERE agent = lane AND status = 'pending' AND waits_for IS NOT NULL AND waits_for = 'time' AND available_at <= :now) AS is_due
   FROM lane_counters WHERE pending > 0 AND lane <> '')
 WHERE (is_due
     OR EXISTS (
@@ -123,8 +123,8 @@ WHERE agent = ? AND from_agent IS NOT NULL AND created_at > ?;
 -- name: next_due_at
 -- When something that waits for its time becomes due: a message in back-off, a delayed one, or a held lane.
 SELECT min(at) FROM (
-  SELECT (SELECT min(available_at) FROM messages INDEXED BY waiting_for_time
-          WHERE agent = lane AND status = 'pending' AND waits_for = 'time' AND available_at > :now) AS at
+  SELECT (SELECT min(available_at) FROM messages INDEXED BY waiting_by_lane
+          WHERE agent = lane AND status = 'pending' AND waits_for IS NOT NULL AND waits_for = 'time' AND available_at > :now) AS at
   FROM lane_counters WHERE pending > 0
   UNION ALL
   SELECT min(hold_until) FROM lanes WHERE hold_until > :now);

@@ -23,7 +23,7 @@ _COLUMNS: Final = len(Message._fields)
 _AGENT: Final = Message._fields.index("agent")
 _THREAD: Final = Message._fields.index("thread")
 # What `claim_ready` adds to a message's columns.
-_HOLDS, _NEEDS_SEARCH, _HAS_PARKED, _HAS_POSTS = range(_COLUMNS, _COLUMNS + 4)
+_HOLDS, _HAS_WAITING, _HAS_POSTS = range(_COLUMNS, _COLUMNS + 3)
 
 
 class ClaimRequest(NamedTuple):
@@ -50,20 +50,18 @@ def claim(tx: Transaction, requests: Sequence[ClaimRequest]) -> list[Claim | Unf
     owner = str(tx.owner)
     for request in requests:
         row = ready.pop(request.agent, None)
-        if row is None or row[_NEEDS_SEARCH] or request.held_teams or request.batching is Batching.ALL:
+        if row is None or row[_HAS_WAITING] or request.held_teams or request.batching is Batching.ALL:
             taken = any(lane[0] == request.agent for lane in new_lanes + lanes)
             choice = None if taken else _search(tx, request)
             if isinstance(choice, _Choice):
                 primary = choice.messages[0]
                 sessions[request.agent] = _sessions(tx, [(request.agent, primary.thread)]).get(request.agent, [])
         else:
-            choice = _Choice(_with_company(tx, row, request), row[_HOLDS], row[_HAS_PARKED])
+            choice = _Choice(_with_company(tx, row, request), row[_HOLDS])
         if not isinstance(choice, _Choice):
             claims.append(choice)
             continue
-        messages, holds, has_parked = choice
-        if has_parked:
-            unpark_threads(tx, request.agent, {message.thread for message in messages})
+        messages, holds = choice
         # A run's key in the lake: what `new_id` makes comes again after nineteen days, the number of its event never.
         claim_id = ClaimId(f"{tx.new_id('claim')}_{tx.next_event_id()}")
         resumable = tuple(sessions.get(request.agent, ()))
@@ -85,8 +83,6 @@ class _Choice(NamedTuple):
 
     messages: tuple[Message, ...]
     holds: int | None
-    has_parked: bool
-    """Messages of the lane wait for their threads."""
 
 
 def _search(tx: Transaction, request: ClaimRequest) -> _Choice | Unfinished | None:
@@ -110,7 +106,8 @@ def _search(tx: Transaction, request: ClaimRequest) -> _Choice | Unfinished | No
         messages = coalesce(primary, candidates + passive[: MAX_MESSAGES - len(candidates)])
     else:
         messages = _coalesced(primary, followers, posts, request)
-    return _Choice(messages, lane[0], has_parked=True)
+    unpark_threads(tx, request.agent, {message.thread for message in messages})
+    return _Choice(messages, lane[0])
 
 
 def _with_company(tx: Transaction, row: tuple[Any, ...], request: ClaimRequest) -> tuple[Message, ...]:

@@ -96,7 +96,7 @@ class _Completion:
     def write(self) -> None:
         tx = self._tx
         tx.connection.executemany(tx.sql["finish_message"], self._finished)
-        tx.connection.executemany(tx.sql["insert_response"], self._responses)
+        tx.insert("insert_response", self._responses)
         add_charges(tx, self._charges)
         self._hand_on.write()
         # First what comes in, then what goes out: a conversation that is handed on never looks ended in between.

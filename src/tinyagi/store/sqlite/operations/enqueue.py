@@ -171,14 +171,14 @@ class Inflow:
         return history_id
 
     def write(self) -> None:
-        connection, sql = self._tx.connection, self._tx.sql
-        connection.executemany(sql["insert_message"], self._messages)
-        connection.executemany(sql["start_conversation"], self._starting)
-        connection.executemany(sql["join_conversation"], self._joining)
-        connection.executemany(sql["insert_history"], self._history)
-        if self._tx.unindexed_history() > MAX_UNINDEXED:
-            connection.execute(sql["index_history"])
-            connection.execute(sql["mark_history_indexed"])
+        tx = self._tx
+        tx.insert("insert_message", self._messages)
+        tx.insert("start_conversation", self._starting)
+        tx.insert("join_conversation", self._joining)
+        tx.insert("insert_history", self._history)
+        if tx.unindexed_history() > MAX_UNINDEXED:
+            tx.connection.execute(tx.sql["index_history"])
+            tx.connection.execute(tx.sql["mark_history_indexed"])
 
     def _conversation(self, conversation_id: str, team: TeamId | None) -> tuple[int, TeamId | None]:
         """When the conversation started and whose it is; one that nobody knows starts now."""

@@ -19,7 +19,8 @@ CREATE INDEX pending_by_thread ON messages (agent, thread, id)
   WHERE status = 'pending' AND (waits_for IS NULL OR waits_for = 'thread') AND priority > -2;
 CREATE INDEX ready_room_posts ON messages (agent, thread, priority DESC, id)
   WHERE status = 'pending' AND waits_for IS NULL AND channel = 'chatroom';
-CREATE INDEX waiting_for_time ON messages (agent, available_at) WHERE status = 'pending' AND waits_for = 'time';
+CREATE INDEX waiting_by_lane ON messages (agent, waits_for, available_at)
+  WHERE status = 'pending' AND waits_for IS NOT NULL;
 CREATE INDEX backing_off ON messages (agent, thread)
   WHERE status = 'pending' AND waits_for = 'time' AND retry_count > 0;
 CREATE INDEX waiting_for_thread ON messages (agent, thread, priority DESC, id)
