@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.engine.conftest import House
+from tests.support.syncs import Syncs
 from tinyagi.domain.events import SettingsRejected
 from tinyagi.engine.attachments import attach, preview
 
@@ -81,6 +82,22 @@ async def test_a_long_answer_is_attached_in_full(house: House) -> None:
     assert Path(file).read_text(encoding="utf-8") == long.strip()
     assert Path(file).parent == house.home.files
     assert len(response.message) < len(long)
+
+
+async def test_a_long_answer_is_on_the_disk_before_the_response_names_it(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    house.settings["responses"]["long_answer_characters"] = 200
+    house.puppet.plays["coder"] = lambda _: "a long story " * 100
+    async with house.open():
+        syncs = Syncs(monkeypatch)
+        syncs.watch(house.store.queue, "complete_and_claim")
+        await house.send("@coder tell me")
+        await house.drained()
+        (response,) = await house.responses()
+
+    (file,) = json.loads(response.files or "[]")
+    assert syncs.came_before("complete_and_claim", Path(file), house.home.files)
 
 
 async def test_the_agent_signs_when_the_settings_say_so(house: House) -> None:

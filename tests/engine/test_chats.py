@@ -5,6 +5,9 @@ from pathlib import Path
 import pytest
 
 from tests.engine.conftest import House
+from tests.support.syncs import Syncs
+from tinyagi.domain.ids import AgentId
+from tinyagi.domain.messages import Outcome
 from tinyagi.engine.chats import CONSUMER, ChatFiles
 
 
@@ -40,6 +43,31 @@ async def test_a_section_that_a_crash_cut_off_is_written_again(house: House) -> 
         await ChatFiles(house.store, house.home.chats).catch_up()
 
         assert the_file(house).read_text().count("<!-- event") == 1
+
+
+async def test_chat_files_are_on_the_disk_before_the_cursor_moves(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with house.open(start=False):
+        chats = ChatFiles(house.store, house.home.chats)
+        await chats.catch_up()
+        await house.send("@dev build it")
+        claim = await house.store.queue.claim(AgentId("coder"))
+        assert claim is not None
+        await house.store.queue.complete(claim, Outcome("done"))
+        syncs = Syncs(monkeypatch)
+        syncs.watch(house.store.events, "acknowledge")
+        await chats.catch_up()
+        folder = house.home.chats / "dev"
+
+        assert syncs.came_before("acknowledge", the_file(house), folder, folder.parent)
+
+        # A process that was killed after writing has not flushed: its successor does, although the file is complete.
+        await house.store.events.detach(CONSUMER)
+        await house.store.events.acknowledge(CONSUMER, 1)
+        syncs.steps.clear()
+        await chats.catch_up()
+        assert syncs.came_before("acknowledge", the_file(house), folder)
 
 
 async def test_an_answer_that_imitates_the_mark_hides_nothing(house: House) -> None:

@@ -17,7 +17,7 @@ from tinyagi.pipeline.delta.sweep import STAGE, discard
 from tinyagi.pipeline.lake import Lake
 from tinyagi.pipeline.schema import arrow_schema
 from tinyagi.pipeline.tables.model import DATE
-from tinyagi.settings.atomic import sync
+from tinyagi.system.files import sync
 
 DAY = dt.date(2026, 3, 2)
 

@@ -11,11 +11,11 @@ import pytest
 
 from tests.settings.conftest import backups, stored, write
 from tinyagi.settings import lock
-from tinyagi.settings.atomic import put_in_place, write_aside
 from tinyagi.settings.document import Document
 from tinyagi.settings.errors import InvalidSettings, SettingsBusy, SettingsFailed, UnreadableSettings
 from tinyagi.settings.home import Home
 from tinyagi.settings.secrets import masked
+from tinyagi.system.files import put_in_place, write_aside
 
 
 def mode(path: Path) -> int:

@@ -19,11 +19,11 @@ from tinyagi.backup.manifest import DATABASE, Manifest
 from tinyagi.domain.errors import NotFound
 from tinyagi.pipeline.errors import LakeBusy
 from tinyagi.pipeline.lock import writer_lock
-from tinyagi.settings.atomic import put_in_place
 from tinyagi.settings.document import Document
 from tinyagi.settings.home import PRIVATE, Home
 from tinyagi.settings.lock import locked
 from tinyagi.store.health import StoreHealth
+from tinyagi.system.files import put_in_place
 from tinyagi.wiring import copy_store, examine_store
 
 PREFIX: Final = "tinyagi-"

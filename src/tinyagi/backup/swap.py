@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from tinyagi.backup.errors import BackupError
-from tinyagi.settings.atomic import put_in_place, write_aside
 from tinyagi.settings.home import Home, make_private
+from tinyagi.system.files import put_in_place, write_aside
 
 JOURNAL: Final = "restore.json"
 """In the folder of what was replaced: how to go back."""

@@ -63,7 +63,7 @@ def _read(ctx: typer.Context, days: int) -> "Report":
 
 def _write_page(path: Path, found: "Report") -> None:
     from tinyagi.pipeline.report.page import render_page  # noqa: PLC0415 - see above
-    from tinyagi.settings.atomic import put_in_place, write_aside  # noqa: PLC0415
+    from tinyagi.system.files import put_in_place, write_aside  # noqa: PLC0415
 
     page = render_page(found).encode()
     try:

@@ -8,6 +8,7 @@ from typing import Final
 
 from tinyagi.domain.code_spans import mask_code
 from tinyagi.domain.errors import InvalidInput
+from tinyagi.system.files import put_in_place, write_aside
 
 _TAG: Final = re.compile(r"\[send_file:(?P<path>[^\[\]\n]+)\]")
 MAX_FILES: Final = 20
@@ -71,12 +72,10 @@ def confined(named: str, folders: Sequence[Path]) -> str:
 
 
 def write_long_answer(text: str, folder: Path, name: str) -> Path:
-    """Store a long answer as a file of its own and return its path; the same run writes the same file again."""
+    """Store a long answer durably as a file of its own and return its path; a repeat writes the same file again."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     path = folder / f"response_{name}.md"
-    partial = path.with_suffix(".partial")
-    partial.write_text(text, encoding="utf-8")
-    partial.replace(path)
+    put_in_place(write_aside(path, text.encode()), path)
     return path
 
 

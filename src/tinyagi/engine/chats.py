@@ -12,6 +12,7 @@ from tinyagi.domain.events import RecordedEvent
 from tinyagi.domain.ids import is_valid_id
 from tinyagi.domain.tags import render_for_people
 from tinyagi.store.base import Store
+from tinyagi.system.files import sync
 
 CONSUMER: Final = "chats"
 PERIOD: Final = timedelta(seconds=1)
@@ -43,20 +44,22 @@ class ChatFiles:
         # The first time there is nothing to write: what happened before there were chat files is left to the archive.
         reached = head if cursor is None else cursor
         while reached < head and (page := await events.read_after(reached, event_type="chain_step_done", limit=100)):
-            for event in page:
-                await self._write(event)
+            written = {path for event in page if (path := await self._write(event)) is not None}
+            await asyncio.to_thread(_sync, written)
             reached = page[-1].id
         if cursor is None or max(reached, head) > cursor:
             await events.acknowledge(CONSUMER, max(reached, head))
 
-    async def _write(self, event: RecordedEvent) -> None:
-        team = event.payload["team_id"]
+    async def _write(self, event: RecordedEvent) -> Path | None:
+        """The file that holds the event, also when it was there already: a killed process may not have flushed it."""
+        team: str | None = event.payload["team_id"]
         if team is None or event.conversation_id is None or not is_valid_id(team):
-            return
+            return None
         message = await self._store.queue.message(event.payload["ids"][0])
         asked = "" if message is None else message.message
         path = self._folder / team / f"{_file_name(event)}.md"
         await asyncio.to_thread(_append, path, event, asked)
+        return path
 
 
 def _file_name(event: RecordedEvent) -> str:
@@ -79,6 +82,13 @@ def _append(path: Path, event: RecordedEvent, asked: str) -> None:
     parts.append(f"<!-- event {event.id} -->\n")
     with path.open("a", encoding="utf-8") as file:
         file.write("\n".join(parts) + "\n")
+
+
+def _sync(files: set[Path]) -> None:
+    """Flush the files and their folders, each once: the cursor that moves next is durable."""
+    folders = {file.parent for file in files}
+    for path in [*files, *folders, *{folder.parent for folder in folders}]:
+        sync(path)
 
 
 def _last_event(path: Path) -> int:

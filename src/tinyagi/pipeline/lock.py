@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tinyagi.pipeline.errors import LakeBusy
-from tinyagi.settings.atomic import make_folder
+from tinyagi.system.files import make_folder
 
 
 @contextlib.contextmanager

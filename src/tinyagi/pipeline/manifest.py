@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from tinyagi.pipeline.errors import LakeBroken
-from tinyagi.settings.atomic import put_in_place, write_aside
+from tinyagi.system.files import put_in_place, write_aside
 
 FORMAT: Final = 1
 

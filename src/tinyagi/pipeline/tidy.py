@@ -17,7 +17,7 @@ from tinyagi.pipeline.schema import arrow_schema
 from tinyagi.pipeline.tables.catalog import TABLES
 from tinyagi.pipeline.tables.model import DATE
 from tinyagi.pipeline.writing import FilesByDay
-from tinyagi.settings.atomic import sync
+from tinyagi.system.files import sync
 
 SMALL_BYTES: Final = 8 * 1024 * 1024
 MOST_SMALL_FILES: Final = 16

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tinyagi.pipeline.tables.model import DATE
-from tinyagi.settings.atomic import sync
+from tinyagi.system.files import sync
 
 ROWS_PER_FILE: Final = 250_000
 """About 32 MB of messages: what a touched row makes the next run read and write again."""

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
-from tinyagi.settings.atomic import put_in_place, write_aside
+from tinyagi.system.files import put_in_place, write_aside
 
 KEPT: Final = 5
 

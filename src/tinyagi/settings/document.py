@@ -9,7 +9,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from tinyagi.settings.atomic import put_in_place, write_aside
 from tinyagi.settings.backups import Backups, utc_now
 from tinyagi.settings.errors import InvalidSettings, SettingsFailed, UnreadableSettings
 from tinyagi.settings.home import Home
@@ -18,6 +17,7 @@ from tinyagi.settings.model import Settings
 from tinyagi.settings.notation import Unreadable, check_depth, decode, encode
 from tinyagi.settings.parse import parse
 from tinyagi.settings.secrets import merge
+from tinyagi.system.files import put_in_place, write_aside
 
 NOTHING: Final[Mapping[str, object]] = MappingProxyType({})
 

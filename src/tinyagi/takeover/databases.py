@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from tinyagi.domain.errors import StoreFailed
-from tinyagi.settings import atomic
+from tinyagi.system import files
 from tinyagi.takeover.rows import Row
 
 QUEUE_TABLES: Final = ("messages", "responses", "chat_messages", "agent_messages")
@@ -100,7 +100,7 @@ def put_in_place(aside: Path, path: Path) -> None:
                 connection.execute("PRAGMA journal_mode = DELETE")
         except sqlite3.Error as error:
             raise _unreadable(path, error) from error
-    atomic.put_in_place(aside, path)
+    files.put_in_place(aside, path)
 
 
 def _still_picture(path: Path, folder: Path) -> Path:

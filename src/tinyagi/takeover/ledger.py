@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Final, Literal
 
 from tinyagi.domain.errors import InvalidInput
-from tinyagi.settings.atomic import put_in_place, write_aside
 from tinyagi.settings.home import Home
+from tinyagi.system.files import put_in_place, write_aside
 
 FILE: Final = "migrated.json"
 

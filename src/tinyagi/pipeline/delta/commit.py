@@ -18,7 +18,7 @@ from tinyagi.pipeline.delta.sweep import announce
 from tinyagi.pipeline.errors import LakeBroken, LakeChanged
 from tinyagi.pipeline.schema import arrow_schema
 from tinyagi.pipeline.tables.model import DATE
-from tinyagi.settings.atomic import sync
+from tinyagi.system.files import sync
 
 
 @dataclass(frozen=True, slots=True)

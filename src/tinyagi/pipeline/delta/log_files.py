@@ -7,7 +7,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tinyagi.settings.atomic import sync
+from tinyagi.system.files import sync
 
 LOG: Final = "_delta_log"
 _HINT: Final = "_last_checkpoint"

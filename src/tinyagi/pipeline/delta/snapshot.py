@@ -19,7 +19,7 @@ from tinyagi.pipeline.lake import Lake
 from tinyagi.pipeline.schema import arrow_schema
 from tinyagi.pipeline.tables.catalog import find_table
 from tinyagi.pipeline.tables.model import DATE, Table
-from tinyagi.settings.atomic import make_folder, sync
+from tinyagi.system.files import make_folder, sync
 
 APP: Final = "tinyagi"
 """Under this name each table's log holds the last event that is part of it, as a transaction version."""

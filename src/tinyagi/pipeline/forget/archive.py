@@ -29,8 +29,8 @@ from tinyagi.pipeline.tables.bronze import EVENTS
 from tinyagi.pipeline.tables.ops import ERASURES
 from tinyagi.pipeline.tidy import vacuum
 from tinyagi.pipeline.workshop import Inspected, Plan, Workshop
-from tinyagi.settings.atomic import sync
 from tinyagi.store.erasing import Erasure, Identity, Person, Redaction, Scope, Sighting
+from tinyagi.system.files import sync
 
 _WHO: Final = """
   id bigint, channel string, sender string, sender_id string, message_id string, conversation_id string, role string,

@@ -13,9 +13,9 @@ from tinyagi.pipeline.errors import LakeBroken
 from tinyagi.pipeline.lake import Lake
 from tinyagi.pipeline.tables.model import DATE
 from tinyagi.pipeline.tables.ops import ERASURES
-from tinyagi.settings.atomic import sync
 from tinyagi.settings.home import Home
 from tinyagi.store.erasing import Erasure, Redaction
+from tinyagi.system.files import sync
 
 _KEY: Final = "erasures.key"
 _BYTES: Final = 32

@@ -1,11 +1,11 @@
-"""Files that outlive a crash: replaced as a whole, and on the disk before their writer goes on."""
+"""Files that survive a crash and a loss of power: replaced as a whole, or flushed to the disk."""
 
 import os
 from pathlib import Path
 
 
 def write_aside(path: Path, content: bytes) -> Path:
-    """Write the content durably beside the file, readable for its owner only, and return where it stands.
+    """Write the content durably to a new file beside the path, readable for its owner only, and return its path.
 
     One name for all writers, which hold a lock: what a crash leaves behind is overwritten and never piles up.
     """
@@ -21,7 +21,7 @@ def write_aside(path: Path, content: bytes) -> Path:
 
 
 def put_in_place(aside: Path, path: Path) -> None:
-    """Let the file that stands aside take its place, durably."""
+    """Let the file that was written aside take its place, durably."""
     aside.replace(path)
     sync(path.parent)
 
@@ -35,7 +35,7 @@ def make_folder(path: Path, mode: int = 0o777) -> None:
 
 
 def sync(path: Path) -> None:
-    """Wait until the content of a file, or the names in a folder, are on the disk."""
+    """Flush a file's content, or a folder's entries, to the disk."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
