@@ -102,7 +102,7 @@ async def open_inbox(home: Home) -> AsyncIterator[tuple[Store, Inbox]]:
     rulebook = Rulebook(LiveSettings(Document(home)), home)
     store = await open_store(home, rulebook)
     try:
-        yield store, Inbox(store.queue, rulebook)
+        yield store, Inbox(store.queue, rulebook, store.clock)
     finally:
         await store.close()
 
@@ -287,5 +287,6 @@ def _assemble(
         halt=asyncio.Event(),
     )
     upkeep = Upkeep(store, rulebook, budgets, partial(end_orphans, home.home_id))
-    inbox, outbox = Inbox(store.queue, rulebook), Outbox(store.responses, rulebook, home, plugins)
+    inbox = Inbox(store.queue, rulebook, store.clock)
+    outbox = Outbox(store.responses, rulebook, home, plugins)
     return Engine(bench, inbox, outbox, upkeep, ChatFiles(store, home.chats), plugins, archiving)

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from tests.engine.conftest import House, settled
+from tests.engine.conftest import House, open_an_hour_ahead, settled
 from tests.support.puppet import Gate, in_turn
 from tinyagi.domain.errors import NotFound
 from tinyagi.domain.messages import Status
@@ -185,7 +185,26 @@ async def test_a_message_is_interrupted_a_few_times_at_most(house: House) -> Non
         gates[-1].open.set()
         await house.drained()
 
+        assert not house.engine._bench.interrupts._counts, "a finished message is forgotten"
+
     assert house.puppet.cancelled == ["coder", "coder"]
+
+
+async def test_a_person_can_interrupt_also_after_the_clock_was_set_back(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    house.settings["agents"]["coder"]["while_running"] = "interrupt"
+    house.settings["queue"]["interrupt_debounce_seconds"] = 0.05
+    gate = Gate()
+    house.puppet.plays["coder"] = in_turn(gate, lambda request: request.prompt)
+    monkeypatch.setattr("tinyagi.wiring.open_store", open_an_hour_ahead)
+    async with house.open():
+        await house.send("@coder book a table", channel="web", sender="Ada")
+        await gate.reached.wait()
+        await house.send("@coder for two", channel="web", sender="Ada")
+        await house.drained()
+
+    assert house.puppet.cancelled == ["coder"]
 
 
 async def test_an_interrupt_waits_until_the_person_has_paused(house: House) -> None:

@@ -168,10 +168,11 @@ async def test_a_lane_that_may_not_run_is_not_asked(patient: Patient) -> None:
     await lanes.pause(CODER)
     await patient.until_next()
     await lanes.resume(CODER)
-    await lanes.hold(CODER, until=patient.heart.next_at[CODER] + 1, reason="usage limit")
+    await lanes.hold(CODER, until=patient.house.store.clock() + 3_600_000, reason="usage limit")
     await patient.until_next()
     assert await patient.beats() == []
 
+    await lanes.hold(CODER, until=patient.house.store.clock() - 1, reason="usage limit")
     await patient.until_next()
     assert len(await patient.beats()) == 1
 

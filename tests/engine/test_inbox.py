@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from tests.engine.conftest import House
+from tests.engine.conftest import House, open_an_hour_ahead
 from tinyagi.domain.errors import DuplicateMessage, InvalidInput
 from tinyagi.domain.ids import TeamId
 
@@ -65,6 +65,15 @@ async def test_a_room_that_is_not_there_is_refused(house: House) -> None:
     async with house.open(start=False):
         with pytest.raises(InvalidInput, match="no team 'sales'"):
             await house.engine.inbox.post(TeamId("sales"), "hello", "Ada")
+
+
+async def test_a_delay_counts_by_the_clock_of_the_store(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tinyagi.wiring.open_store", open_an_hour_ahead)
+    async with house.open(start=False):
+        await house.send("later", delay=timedelta(hours=1))
+        (message,) = await house.messages()
+
+    assert message.available_at >= message.created_at + 3_599_000
 
 
 async def test_a_delay_is_kept_with_the_message(house: House) -> None:

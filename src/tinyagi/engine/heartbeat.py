@@ -109,7 +109,7 @@ class Heartbeat:
         if not await self._budgets.allows(agent, rules.budgets):
             return False
         lanes = [lane for lane in await self._store.lanes.all() if lane.agent == agent]
-        if any(lane.paused or lane.hold_until > self._clock() for lane in lanes):
+        if any(lane.paused or lane.hold_until > self._store.clock() for lane in lanes):
             return False
         depths = [depth for depth in (await self._store.queue.depth()).lanes if depth.agent == agent]
         return not any(depth.pending or depth.processing for depth in depths) or not await self._has_open_one(agent)

@@ -1,8 +1,7 @@
 """What people send: routed once, at the door, and stored with the facts of its routing."""
 
 import asyncio
-import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import NamedTuple
 
@@ -45,8 +44,10 @@ class Submitted(NamedTuple):
 class Inbox:
     """The door of the queue for people. Agents hand work on inside the transaction that completes their run."""
 
-    def __init__(self, queue: Queue, rulebook: Rulebook) -> None:
+    def __init__(self, queue: Queue, rulebook: Rulebook, clock: Callable[[], int]) -> None:
+        """`clock` is that of the queue's store."""
         self._queue = queue
+        self._clock = clock
         self._rulebook = rulebook
 
     async def submit(self, incoming: Incoming) -> Submitted:
@@ -98,7 +99,7 @@ class Inbox:
             files=incoming.files,
             team=route.team,
             priority=incoming.priority,
-            available_at=time.time_ns() // 1_000_000 + delay if delay > 0 else 0,
+            available_at=self._clock() + delay if delay > 0 else 0,
             facts=self._facts(route, rules),
         )
 

@@ -3,10 +3,10 @@
 import asyncio
 import contextlib
 import logging
-import time
 from collections import Counter
 from collections.abc import AsyncIterator
 from datetime import timedelta
+from typing import Final
 
 from tinyagi.domain.batching import joins_thread
 from tinyagi.domain.durations import millis
@@ -15,6 +15,9 @@ from tinyagi.engine.runs import GivenBack, Run
 from tinyagi.store.base import Store
 
 log = logging.getLogger(__name__)
+
+MOST_COUNTS: Final = 1_000
+"""Messages whose interrupts are counted; beyond that the oldest is forgotten, such as one that was deleted since."""
 
 
 class Interrupts:
@@ -28,15 +31,15 @@ class Interrupts:
     async def watched(self, run: Run, *, debounce: timedelta, at_most: int) -> AsyncIterator[None]:
         """Watch the run's thread for as long as the block lasts."""
         primary = run.claim.primary
-        if not joins_thread(primary) or self._counts[primary.id] >= at_most:
-            yield
-            return
-        watcher = asyncio.create_task(self._watch(run, millis(debounce)), name=f"interrupt {run.claim.id}")
+        watcher: asyncio.Task[None] | None = None
+        if joins_thread(primary) and self._counts[primary.id] < at_most:
+            watcher = asyncio.create_task(self._watch(run, millis(debounce)), name=f"interrupt {run.claim.id}")
         try:
             yield
         finally:
-            watcher.cancel()
-            await asyncio.wait([watcher])
+            if watcher is not None:
+                watcher.cancel()
+                await asyncio.wait([watcher])
             if not isinstance(run.ending, GivenBack):
                 del self._counts[primary.id]
 
@@ -51,9 +54,11 @@ class Interrupts:
             if newest is None:
                 await self._store.changes.beyond(seen)
                 continue
-            rest = newest + debounce_ms - time.time_ns() // 1_000_000
+            rest = newest + debounce_ms - self._store.clock()
             if rest <= 0:
                 self._counts[run.claim.primary.id] += 1
+                if len(self._counts) > MOST_COUNTS:
+                    del self._counts[next(iter(self._counts))]
                 run.end(GivenBack("interrupted by a newer message of the same thread"))
                 return
             await asyncio.sleep(rest / 1000)

@@ -154,7 +154,7 @@ class Processor:
             return BUSY_SLEEP.total_seconds()
         due = await self._store.queue.next_due_at()
         longest = (ASK_AGAIN if self._dry else LONGEST_SLEEP).total_seconds()
-        return longest if due is None else min(max(0.0, due / 1000 - time.time()) + 0.001, longest)
+        return longest if due is None else min(max(0, due - self._store.clock()) / 1000 + 0.001, longest)
 
 
 async def _within(seconds: float, event: asyncio.Event) -> bool:

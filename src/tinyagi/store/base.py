@@ -1,6 +1,6 @@
 """Ports of the store: what the engine and the server may ask of a database, whichever it is."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from datetime import timedelta
 from typing import NamedTuple, Protocol
@@ -366,6 +366,10 @@ class Store(Protocol):
     @property
     def changes(self) -> Changes:
         """Wakes those who wait for a change, made here or by another process."""
+
+    @property
+    def clock(self) -> Callable[[], int]:
+        """The time of every row, in ms: it never runs backwards, so it may be ahead of the wall clock."""
 
     async def close(self) -> None:
         """Finish what is being written and let go of the file."""

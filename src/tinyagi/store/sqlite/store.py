@@ -74,6 +74,7 @@ class SqliteStore:
         audit: SqliteAuditLog,
         traces: SqliteTraces,
         changes: Changes,
+        clock: Callable[[], int],
         writer: Writer,
         readers: tuple[Readers, ...],
         checkpointer: Checkpointer | None,
@@ -91,6 +92,7 @@ class SqliteStore:
         self.audit = audit
         self.traces = traces
         self.changes = changes
+        self.clock = clock
         self._writer = writer
         self._readers = readers
         self._checkpointer = checkpointer
@@ -213,6 +215,7 @@ class SqliteStore:
             audit=SqliteAuditLog(writer, readers),
             traces=SqliteTraces(readers),
             changes=changes,
+            clock=clock,
             writer=writer,
             readers=(readers, engine_reader),
             checkpointer=checkpointer,
