@@ -14,7 +14,7 @@ import pytest
 from tests.agents.conftest import CODER, PlainUser
 from tinyagi.agents.errors import WorkspaceError
 from tinyagi.agents.skills import DefaultSkill, default_skills
-from tinyagi.agents.workspace import Workspace, prepare, set_reset_flag, take_reset_flag
+from tinyagi.agents.workspace import Workspace, prepare, take_reset_flag
 from tinyagi.domain.ids import AgentId
 from tinyagi.domain.teams import Agent
 
@@ -288,8 +288,7 @@ def test_nothing_is_linked_into_a_claude_folder_that_lies_elsewhere(folder: Path
 def test_a_reset_flag_is_taken_once(workspace: Workspace) -> None:
     assert not take_reset_flag(workspace.path)
 
-    set_reset_flag(workspace.path)
-    set_reset_flag(workspace.path)
+    (workspace.path / "reset_flag").touch()
 
     assert take_reset_flag(workspace.path)
     assert not take_reset_flag(workspace.path)
@@ -304,7 +303,7 @@ def test_of_many_who_take_a_reset_flag_one_gets_it(workspace: Workspace) -> None
 
     with ThreadPoolExecutor(8) as pool:
         for _ in range(20):
-            set_reset_flag(workspace.path)
+            (workspace.path / "reset_flag").touch()
             assert sum(pool.map(take, range(8))) == 1
 
 

@@ -28,7 +28,6 @@ from tinyagi.pipeline.source import (
     IdRange,
     Options,
     StreamReader,
-    open_log,
     split,
 )
 from tinyagi.store.sqlite.log_file import Tally
@@ -357,7 +356,7 @@ async def test_the_api_gives_the_same_rows_as_the_file(spark: SparkSession, prem
 
 async def test_a_log_answers_the_same_questions_by_file_and_by_address(premises: Premises) -> None:
     def answers(options: dict[str, str]) -> list[object]:
-        with open_log(options) as log:
+        with Options.parse(options).open() as log:
             return [
                 log.head(),
                 log.first_after(0),
@@ -386,11 +385,14 @@ async def test_a_daemon_that_refuses_or_is_not_there_is_told(premises: Premises)
     premises.token = "sesame-sesame-sesame-sesame"
     async with premises.serve():
         address = f"http://127.0.0.1:{premises.port}"
-        with open_log({"url": address, "token": "wrong"}) as log:
+        with Options.parse({"url": address, "token": "wrong"}).open() as log:
             refused = f"The daemon at {address} refused to give its events: .*token"
             with pytest.raises(PipelineError, match=refused):
                 await asyncio.to_thread(log.head)
-    with open_log({"url": address}) as log, pytest.raises(PipelineError, match=f"{address} cannot be reached"):
+    with (
+        Options.parse({"url": address}).open() as log,
+        pytest.raises(PipelineError, match=f"{address} cannot be reached"),
+    ):
         log.head()
     with pytest.raises(InvalidInput, match="is no address of a daemon"):
-        open_log({"url": "localhost"})
+        Options.parse({"url": "localhost"}).open()

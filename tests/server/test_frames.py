@@ -12,7 +12,7 @@ from tests.support.builders import a_message
 from tinyagi.domain.events import EVENT_TYPES, AgentProgress, LanePaused, RecordedEvent, SettingsRejected
 from tinyagi.engine.live import LiveProgress
 from tinyagi.server.frames import ALIASES, connected, frame_of, frame_of_progress, keep_alive, reset
-from tinyagi.server.projections import PROJECTED, SHOWN
+from tinyagi.server.projections import _OWN, _PLAIN, SHOWN
 
 STORED = sorted(set(EVENT_TYPES) - {"agent_progress"})
 
@@ -33,7 +33,7 @@ def data_of(event_type: str, text: str = "hello") -> dict[str, Any]:
 
 
 def test_every_type_of_the_log_has_its_fields_decided() -> None:
-    assert set(EVENT_TYPES) == PROJECTED
+    assert set(EVENT_TYPES) == {*_OWN, *_PLAIN, AgentProgress.type}
 
 
 @pytest.mark.parametrize("event_type", STORED)

@@ -13,12 +13,19 @@ from tests.support.clock import FakeClock
 from tests.support.log import Tables, read_all
 from tinyagi.domain.events import RecordedEvent
 from tinyagi.domain.ids import AgentId, TeamId
-from tinyagi.domain.messages import PASSIVE_PRIORITY, TRANSITIONS, Claim, Status
+from tinyagi.domain.messages import PASSIVE_PRIORITY, Claim, Status
 from tinyagi.domain.retry import RetryPolicy
 from tinyagi.store.sqlite.store import SqliteStore
 from tinyagi.system.processes import ProcessIdentity
 
 POLICY = RetryPolicy(attempts=3)
+TRANSITIONS = {
+    Status.PENDING: {Status.PROCESSING, Status.DEAD},
+    Status.PROCESSING: {Status.PENDING, Status.COMPLETED, Status.DEAD},
+    Status.COMPLETED: set[Status](),
+    Status.DEAD: {Status.PENDING},
+}
+"""The legal moves of a message."""
 
 
 class QueueGround(RuleBasedStateMachine):

@@ -9,11 +9,9 @@ from tinyagi.domain.messages import (
     PASSIVE_PRIORITY,
     ROOM_CHANNEL,
     ROOM_PRIORITY,
-    TRANSITIONS,
     Claim,
     Message,
     NewMessage,
-    Status,
     thread_of,
 )
 
@@ -32,20 +30,6 @@ def from_teammate(name: str) -> NewMessage:
 
 def from_room(team: str) -> NewMessage:
     return from_teammate("tester")._replace(channel="chatroom", team=TeamId(team))
-
-
-def test_the_legal_transitions_are_the_designed_ones() -> None:
-    assert dict(TRANSITIONS) == {
-        "pending": {"processing", "dead"},
-        "processing": {"pending", "completed", "dead"},
-        "completed": set(),
-        "dead": {"pending"},
-    }
-
-
-def test_the_transitions_are_closed_over_all_statuses() -> None:
-    assert set(TRANSITIONS) == set(Status)
-    assert set().union(*TRANSITIONS.values()) == set(Status)
 
 
 def test_a_person_has_one_thread_per_channel() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tinyagi.domain.code_spans import mask_code
-from tinyagi.domain.tags import Tag, TagKind, parse, render_direct, render_for_people, shared_context
+from tinyagi.domain.tags import Tag, TagKind, _edited, parse, render_for_people, shared_context
 
 MANY: Final = 100_000
 
@@ -66,7 +66,10 @@ def test_shared_context_is_as_in_the_original(case: TagCase) -> None:
 
 @every_vector
 def test_direct_tags_read_as_in_the_original(case: TagCase) -> None:
-    assert render_direct(case["text"], case["from"], parse(case["text"])) == case["readable"]
+    text, tags = case["text"], [tag for tag in parse(case["text"]) if tag.kind is TagKind.DIRECT]
+    edits = [(tag.start, tag.end, f"@{case['from']} → @{tag.target}: {tag.text}") for tag in tags]
+
+    assert _edited(text, edits) == case["readable"]
 
 
 def test_a_tag_knows_its_place_in_the_text() -> None:
@@ -217,7 +220,6 @@ def test_people_never_see_raw_tags(text: str, shown: str) -> None:
 def test_hostile_text_costs_no_more_than_long_text(text: str) -> None:
     tags = parse(text)
     shared_context(text, tags)
-    render_direct(text, "me", tags)
     render_for_people(text, "me")
 
 
@@ -250,7 +252,7 @@ def test_masking_any_text_keeps_its_length(text: str) -> None:
 def test_text_without_tags_is_rendered_unchanged(text: str) -> None:
     tags = parse(text)
     if not tags:
-        assert shared_context(text, tags) == render_direct(text, "me", tags) == render_for_people(text, "me") == text
+        assert shared_context(text, tags) == render_for_people(text, "me") == text
 
 
 @given(st.text().map(lambda text: re.sub(r"[\[\]]", "", text)))

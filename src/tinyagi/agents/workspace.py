@@ -80,11 +80,6 @@ def is_complete(path: Path) -> bool:
     return os.path.lexists(f"{path}/.tinyagi/version")
 
 
-def set_reset_flag(path: Path) -> None:
-    """Ask that the agent's next run starts a new session."""
-    create_text(path / "reset_flag", "")
-
-
 def take_reset_flag(path: Path) -> bool:
     """Remove the flag; True for the one caller that did it."""
     # Every run asks, and hardly ever is there a flag: a look costs less than a refused removal.

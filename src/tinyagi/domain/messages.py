@@ -25,13 +25,6 @@ class Status(StrEnum):
     DEAD = "dead"
 
 
-TRANSITIONS: Final[Mapping[Status, frozenset[Status]]] = {
-    Status.PENDING: frozenset({Status.PROCESSING, Status.DEAD}),
-    Status.PROCESSING: frozenset({Status.PENDING, Status.COMPLETED, Status.DEAD}),
-    Status.COMPLETED: frozenset(),
-    Status.DEAD: frozenset({Status.PENDING}),
-}
-
 ROOM_CHANNEL: Final = "chatroom"
 RESERVED_CHANNELS: Final = NOBODYS_CHANNELS | {ROOM_CHANNEL, "internal"}
 """Names of the engine's own messages: no chat is behind them, so a person's message there would never be answered."""

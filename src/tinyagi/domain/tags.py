@@ -48,12 +48,6 @@ def shared_context(text: str, tags: Iterable[Tag]) -> str:
     return _edited(text, [(tag.start, tag.end, "") for tag in tags if tag.kind is TagKind.DIRECT])
 
 
-def render_direct(text: str, sender: str, tags: Iterable[Tag]) -> str:
-    """Return the text with direct tags as `@from → @to: text`; room tags stay as written."""
-    direct = (tag for tag in tags if tag.kind is TagKind.DIRECT)
-    return _edited(text, [(tag.start, tag.end, f"@{sender} → @{tag.target}: {tag.text}") for tag in direct])
-
-
 def render_for_people(text: str, sender: str) -> str:
     """Return the text with every tag as `@from → @to: text` or `@from → #team: text`.
 

@@ -222,11 +222,6 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Nothing: a batch counts when the lake's manifest says so."""
 
 
-def open_log(options: Mapping[str, str]) -> Log:
-    """The log that a source with these options reads, for checks beside Spark."""
-    return Options.parse(options).open()
-
-
 def split(after: int, through: int, most: int) -> list[IdRange]:
     """Ranges of about the same number of ids; always one, because Spark takes none for a source without partitions."""
     ids = max(through - after, 0)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from tinyagi.domain.events import AgentProgress, RecordedEvent, Row
+from tinyagi.domain.events import RecordedEvent, Row
 from tinyagi.domain.responses import Role
 
 GLIMPSE: Final = 120
@@ -180,5 +180,3 @@ _PLAIN: Final[Mapping[str, tuple[tuple[str, str], ...]]] = {
         "processor_stop": "owner",
     }.items()
 }
-PROJECTED: Final = frozenset({*_OWN, *_PLAIN, AgentProgress.type})
-"""Types whose fields are decided here."""
