@@ -19,6 +19,7 @@ from tinyagi.domain.events import RecordedEvent
 from tinyagi.engine.inbox import Incoming
 from tinyagi.settings.home import Home
 from tinyagi.store.base import Store
+from tinyagi.system.processes import ProcessIdentity
 from tinyagi.wiring import open_inbox
 
 KILLS = 20
@@ -141,7 +142,7 @@ async def _running(store: Store) -> None:
     while True:
         seen = store.changes.version
         lanes = await store.lanes.all()
-        if any(lane.owner and psutil.pid_exists(int(lane.owner.rsplit("/", 2)[1])) for lane in lanes):
+        if any(lane.owner and ProcessIdentity.parse(lane.owner).is_alive() for lane in lanes):
             return
         if await _is_drained(store):
             return
