@@ -30,7 +30,7 @@ READS = {
     "provider show", "provider list", "model", "pairing list", "pairing pending", "pairing approved", "schedule list",
     "queue status", "queue dead", "trace", "plugin list", "bench", "status", "logs", "version", "doctor", "demo",
     "pipeline run", "pipeline status", "pipeline tables", "pipeline query", "pipeline report", "pipeline verify",
-    "pipeline replay",
+    "pipeline replay", "backup list",
 }  # fmt: skip
 DESTROYS = {
     "agent remove": ("coder",),

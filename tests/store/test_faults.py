@@ -223,6 +223,17 @@ async def test_a_damaged_file_is_refused_and_the_backup_named(tmp_path: Path, da
     assert path.read_bytes() == bytes(content)
 
 
+async def test_a_damaged_file_names_the_newest_archive_and_how_to_restore_it(tmp_path: Path) -> None:
+    path = tmp_path / "tinyagi.db"
+    path.write_bytes(b"garbage" * 1_000)
+    (tmp_path / "backups").mkdir()
+    for name in ("tinyagi-20260101T000000Z.zip", "tinyagi-20261118T031500Z.zip", "tinyagi-1600000000000.db"):
+        (tmp_path / "backups" / name).touch()
+
+    with pytest.raises(StoreCorrupt, match=r"tinyagi backup restore tinyagi-20261118T031500Z\.zip"):
+        await SqliteStore.open(path)
+
+
 async def test_a_damaged_file_without_a_backup_says_so(tmp_path: Path) -> None:
     path = tmp_path / "tinyagi.db"
     path.write_bytes(b"this is no database, and it is long enough to be looked at" * 100)

@@ -75,8 +75,8 @@ def create(
             put_in_place(aside / "archive", path)
     except OSError as error:
         raise BackupError(
-            f"There is no backup: {error.strerror or error} ({error.filename or folder}). Nothing is left behind; make "
-            "room, or name another place with --to."
+            f"There is no backup: {error.strerror or error} ({error.filename or folder}). Nothing is left behind. See that "
+            "the folder is there, is yours and has room, or name another one with --to."
         ) from error
     return Created(path, manifest, tuple(left_out))
 

@@ -92,10 +92,12 @@ class Ingest:
             return
         rows = ds.dataset(files, format="parquet").to_table(["type", "created_at"], filter=ds.field("id") == last)
         if not all(self._log.has(last, row["type"], row["created_at"]) for row in rows.to_pylist()):
+            folder = self._shop.lake.folder
             raise PipelineError(
                 f"The lake's last event, {last}, is not in this database or is another one there: it was restored from"
-                " a copy that is older than the lake, or the lake is not its own. Take the lake of the same day, or"
-                f" move {self._shop.lake.folder} away and run it again. Nothing was written."
+                " a copy that is older than the lake, or the lake is not its own. Restore a backup that was made with"
+                f" --lake, or move the lake away (mv '{folder}' '{folder}.newer') and run it again: it makes a new lake"
+                " from this database. Nothing was written."
             )
 
     @contextmanager

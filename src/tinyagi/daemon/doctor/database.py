@@ -17,7 +17,7 @@ def database(subject: Subject) -> Iterator[Finding]:
     try:
         found = examine_store(subject.home)
     except StoreError as error:
-        yield problem("Database", str(error), f"Copies of earlier versions are in {subject.home.backups}.")
+        yield problem("Database", str(error), "See what backups there are: tinyagi backup list")
         return
     yield _condition(subject, found)
     yield from _waiting(found)
@@ -30,7 +30,7 @@ def _condition(subject: Subject, found: StoreHealth) -> Finding:
         return problem(
             "Database",
             f"{path} is damaged: {found.verdict}",
-            f"Stop the daemon, move the file away and copy the newest of {subject.home.backups} to its place.",
+            "Stop the daemon and restore a backup: tinyagi backup list, then tinyagi backup restore NAME",
         )
     if found.version > found.newest:
         return problem(

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Final
 
-from tinyagi.daemon.doctor import agents, database, extensions, home, machine, pipeline, server
+from tinyagi.daemon.doctor import agents, backups, database, extensions, home, machine, pipeline, server
 from tinyagi.daemon.doctor.findings import Check, Finding, SettingsCheck, Subject, problem
 from tinyagi.domain.texts import one_line
 from tinyagi.settings.document import Document
@@ -21,6 +21,7 @@ CHECKS: Final[Mapping[str, Check]] = {
     "File modes": home.private_files,
     "Earlier version": home.old_home,
     "Database": database.database,
+    "Backup": backups.backups,
 }
 OF_SETTINGS: Final[Mapping[str, SettingsCheck]] = {
     "Access": server.access,

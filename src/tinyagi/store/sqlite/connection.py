@@ -115,10 +115,14 @@ def _read_only(path: Path, error: Exception) -> StoreReadOnly:
 
 
 def _corrupt(path: Path, backups: Path, detail: str) -> StoreCorrupt:
-    newest = max(backups.glob("*.db"), key=lambda file: file.stat().st_mtime, default=None)
-    remedy = (
-        f"Move it away and copy the newest backup, {newest}, to its place."
-        if newest
-        else f"There is no backup in {backups}; move the file away to start with an empty queue."
-    )
-    return StoreCorrupt(f"The database {path} is damaged ({detail}). {remedy}")
+    return StoreCorrupt(f"The database {path} is damaged ({detail}). {_way_back(backups)}")
+
+
+def _way_back(backups: Path) -> str:
+    archive = max(backups.glob("tinyagi-*.zip"), default=None)
+    if archive is not None:
+        return f"Stop TinyAGI and restore the newest backup: tinyagi backup restore {archive.name}"
+    copy = max(backups.glob("*.db"), key=lambda file: file.stat().st_mtime, default=None)
+    if copy is not None:
+        return f"Move it away and copy the newest backup, {copy}, to its place."
+    return f"There is no backup in {backups}; move the file away to start with an empty queue."

@@ -1,0 +1,189 @@
+"""`tinyagi backup` as people and programs call it."""
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.backup.conftest import add_messages, messages, state
+from tests.cli.conftest import Shell
+from tests.daemon.test_pidfile import another_process
+from tinyagi.pipeline.lock import writer_lock
+from tinyagi.settings.home import Home
+from tinyagi.store.statements import load_migrations
+
+NEWEST = load_migrations("sqlite")[-1][0]
+
+
+@pytest.fixture
+def shell(home: Home) -> Shell:
+    return Shell(home)
+
+
+def archives(home: Home) -> list[str]:
+    return sorted(path.name for path in home.backups.glob("*.zip"))
+
+
+def test_without_backups_the_list_says_how_to_make_one(shell: Shell) -> None:
+    assert shell("backup", "list").stdout == "There is no backup yet. Make one: tinyagi backup create\n"
+    assert shell.json("backup", "list") == []
+
+
+def test_a_backup_says_where_it_is_and_what_it_lacks(shell: Shell) -> None:
+    shell.home.lake.mkdir()
+
+    result = shell("backup", "create")
+
+    (name,) = archives(shell.home)
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout.startswith(f"{shell.home.backups / name}  ")
+    assert result.stderr == "Not part of it: workspaces and lake; add --workspaces --lake.\n"
+
+
+def test_json_of_a_backup_names_the_archive_and_holds_no_secret(shell: Shell) -> None:
+    told = shell.json("backup", "create", "--workspaces")
+
+    assert Path(told["path"]).stat().st_size == told["bytes"]
+    assert told["holds"] == ["home", "workspaces"]
+    assert told["leftOut"] == []
+    assert told["files"] > 8
+    assert "correct-horse-battery" not in json.dumps(told)
+
+
+def test_the_list_shows_every_kind_of_backup_newest_first(shell: Shell) -> None:
+    name = Path(shell.json("backup", "create")["path"]).name
+    backups = shell.home.backups
+    (backups / "before-restore-20200101T000000Z").mkdir()
+    (backups / "tinyagi-1600000000000.db").write_text("x")
+    (backups / "settings-20200101T000000.000000Z.json").write_text("{}")
+    (backups / "broken.zip").write_text("x")
+    for number, old in enumerate(("broken.zip", "tinyagi-1600000000000.db", "before-restore-20200101T000000Z")):
+        os.utime(backups / old, (1_600_000_000 - number, 1_600_000_000 - number))
+
+    listed = shell.json("backup", "list")
+    shown = shell("backup", "list").stdout
+
+    assert [(one["name"], one["kind"]) for one in listed] == [
+        (name, "backup"),
+        ("broken.zip", "backup"),
+        ("tinyagi-1600000000000.db", "before-upgrade"),
+        ("before-restore-20200101T000000Z", "before-restore"),
+    ]
+    assert (listed[0]["problem"], listed[0]["holds"], listed[0]["schema"]) == (None, ["home"], NEWEST)
+    assert "is no backup of TinyAGI" in listed[1]["problem"]
+    assert "damaged, or no backup" in next(line for line in shown.splitlines() if "broken.zip" in line)
+    assert "the database before an upgrade" in shown
+
+
+def test_a_backup_is_restored_by_its_name_and_taken_back(shell: Shell) -> None:
+    name = Path(shell.json("backup", "create")["path"]).name
+    add_messages(shell.home, "four")
+
+    result = shell("backup", "restore", name, "--yes")
+
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout.startswith(f"Restored {shell.home.path} from {name} (made ")
+    assert messages(shell.home) == ["one", "two", "three"]
+    (kept,) = shell.home.backups.glob("before-restore-*")
+    assert f"tinyagi --home '{shell.home.path}' backup restore {kept.name}" in result.stderr
+
+    back = shell.json("backup", "restore", kept.name, "--yes")
+
+    assert messages(shell.home) == ["one", "two", "three", "four"]
+    assert back["source"] == str(kept)
+    assert not shell.home.pid_file.exists()
+
+
+def test_a_fresh_home_needs_no_yes_and_is_private(shell: Shell, tmp_path: Path) -> None:
+    path = shell.json("backup", "create")["path"]
+    other = Home(tmp_path / "deep" / "other")
+
+    told = shell.json("backup", "restore", path, "--to", str(other.path))
+
+    assert (told["home"], told["kept"]) == (str(other.path), None)
+    assert messages(other) == ["one", "two", "three"]
+    assert other.is_private
+    assert not other.pid_file.exists()
+
+
+def test_without_a_terminal_a_home_with_data_is_not_replaced(shell: Shell) -> None:
+    name = Path(shell.json("backup", "create")["path"]).name
+    before = state(shell.home.path)
+
+    result = shell("backup", "restore", name)
+
+    assert result.exit_code == 2
+    assert "There is no terminal to ask at: add --yes." in result.stderr
+    assert state(shell.home.path) == before
+
+
+def test_a_refused_archive_makes_no_home(shell: Shell, tmp_path: Path) -> None:
+    (tmp_path / "foreign.zip").write_text("x")
+
+    result = shell("backup", "restore", str(tmp_path / "foreign.zip"), "--to", str(tmp_path / "new"))
+
+    assert result.exit_code == 1
+    assert "is no backup of TinyAGI" in result.stderr
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("name", ["tinyagi-1.db", "folder", "none"])
+def test_what_is_no_archive_is_refused_with_a_sentence(shell: Shell, name: str) -> None:
+    (shell.home.backups / "tinyagi-1.db").write_text("x")
+    (shell.home.backups / "folder").mkdir()
+
+    result = shell("backup", "restore", name, "--yes")
+
+    assert result.exit_code == 1
+    assert {"tinyagi-1.db": "copy of the database alone", "folder": "no restore made", "none": "no backup none"}[
+        name
+    ] in result.stderr
+
+
+def test_a_home_that_another_process_works_on_is_not_restored(shell: Shell) -> None:
+    name = Path(shell.json("backup", "create")["path"]).name
+    with another_process(shell.home):
+        before = state(shell.home.path)
+
+        result = shell("backup", "restore", name, "--yes")
+
+        assert result.exit_code == 1
+        assert "works on" in result.stderr
+        assert state(shell.home.path) == before
+
+
+def test_a_lake_that_is_being_written_is_a_reason_to_come_later(shell: Shell) -> None:
+    shell.home.lake.mkdir()
+    name = Path(shell.json("backup", "create")["path"]).name
+
+    with writer_lock(shell.home.lake, "follow"):
+        result = shell("backup", "restore", name, "--yes")
+
+    assert result.exit_code == 75
+    assert "is being written by `pipeline follow`" in result.stderr
+    assert messages(shell.home) == ["one", "two", "three"]
+
+
+def test_a_restore_that_was_cut_off_is_completed_before_the_next_one(shell: Shell) -> None:
+    name = Path(shell.json("backup", "create")["path"]).name
+    staging = shell.home.path / ".restore.new"
+    staging.mkdir()
+    fields = {"source": "x.zip", "kept": "kept", "staging": [str(staging)], "moves": None}
+    shell.home.restore_journal.write_text(json.dumps(fields))
+
+    result = shell("backup", "restore", name, "--yes")
+
+    assert result.exit_code == 0, result.stderr
+    assert "x.zip was cut off before it changed anything" in result.stderr
+    assert not staging.exists()
+
+
+def test_a_home_that_is_gone_is_restored_from_an_archive_elsewhere(shell: Shell, tmp_path: Path) -> None:
+    path = shell.json("backup", "create", "--to", str(tmp_path))["path"]
+    shutil.rmtree(shell.home.path)
+
+    assert shell("backup", "restore", path).exit_code == 0
+
+    assert messages(shell.home) == ["one", "two", "three"]
