@@ -82,6 +82,7 @@ def examine_store(home: Home) -> StoreHealth:
 
 def copy_store(home: Home, target: Path, copied: Copied) -> None:
     """Copy the home's database as it is now, also while a daemon writes it; blocks."""
+    _refuse_half_restored(home)
     copy_database(home.database, target, copied)
 
 

@@ -80,11 +80,11 @@ def messages(home: Home) -> list[str]:
 
 def state(folder: Path) -> dict[str, str]:
     """Every file, folder and link below the folder, with its mode and a hash of what it holds."""
-    return {str(path.relative_to(folder)): _told(path) for path in sorted(folder.rglob("*"))}
+    return {str(path.relative_to(folder)): _fingerprint(path) for path in sorted(folder.rglob("*"))}
 
 
 def without_database(folder: Path) -> dict[str, str]:
-    return {name: told for name, told in state(folder).items() if not name.startswith("tinyagi.db")}
+    return {name: content for name, content in state(folder).items() if not name.startswith("tinyagi.db")}
 
 
 def wreck(home: Home) -> None:
@@ -94,7 +94,7 @@ def wreck(home: Home) -> None:
     shutil.rmtree(home.files)
 
 
-def _told(path: Path) -> str:
+def _fingerprint(path: Path) -> str:
     if path.is_symlink():
         return f"link to {path.readlink()}"
     mode = f"{path.stat().st_mode:o}"

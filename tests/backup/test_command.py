@@ -43,13 +43,13 @@ def test_a_backup_says_where_it_is_and_what_it_lacks(shell: Shell) -> None:
 
 
 def test_json_of_a_backup_names_the_archive_and_holds_no_secret(shell: Shell) -> None:
-    told = shell.json("backup", "create", "--workspaces")
+    content = shell.json("backup", "create", "--workspaces")
 
-    assert Path(told["path"]).stat().st_size == told["bytes"]
-    assert told["holds"] == ["home", "workspaces"]
-    assert told["leftOut"] == []
-    assert told["files"] > 8
-    assert "correct-horse-battery" not in json.dumps(told)
+    assert Path(content["path"]).stat().st_size == content["bytes"]
+    assert content["holds"] == ["home", "workspaces"]
+    assert content["leftOut"] == []
+    assert content["files"] > 8
+    assert "correct-horse-battery" not in json.dumps(content)
 
 
 def test_the_list_shows_every_kind_of_backup_newest_first(shell: Shell) -> None:
@@ -100,9 +100,9 @@ def test_a_fresh_home_needs_no_yes_and_is_private(shell: Shell, tmp_path: Path) 
     path = shell.json("backup", "create")["path"]
     other = Home(tmp_path / "deep" / "other")
 
-    told = shell.json("backup", "restore", path, "--to", str(other.path))
+    content = shell.json("backup", "restore", path, "--to", str(other.path))
 
-    assert (told["home"], told["kept"]) == (str(other.path), None)
+    assert (content["home"], content["kept"]) == (str(other.path), None)
     assert messages(other) == ["one", "two", "three"]
     assert other.is_private
     assert not other.pid_file.exists()

@@ -31,7 +31,7 @@ def test_a_restore_that_is_killed_before_any_of_its_steps_leaves_the_old_home_or
     calm = Home(tmp_path / "calm")
     shutil.copytree(template, calm.path, symlinks=True)
     restore(archive, calm, now=NOW)
-    old, new = told(Home(template)), told(calm)
+    old, new = contents_of(Home(template)), contents_of(calm)
     assert (old["messages"], new["messages"]) == (AFTER, BEFORE)
 
     count = killed_at_every_step(archive, template, folder)
@@ -44,16 +44,16 @@ def test_a_restore_that_is_killed_before_any_of_its_steps_leaves_the_old_home_or
             assert_refused(home)
             finish(home)
         assert not home.restore_journal.exists()
-        found = told(home)
+        found = contents_of(home)
         assert found in (old, new), number
         ends["old" if found == old else "new"] += 1
         assert not (home.path / ".restore.new").exists(), number
         if found == new:
             (kept,) = home.backups.glob("before-restore-*")
             restore(kept, home, now=NOW)
-            assert told(home) == old, f"{number}: what was replaced was kept whole"
+            assert contents_of(home) == old, f"{number}: what was replaced was kept whole"
         restore(archive, home, now=NOW)
-        assert told(home) == new, f"{number}: it can be restored after all"
+        assert contents_of(home) == new, f"{number}: it can be restored after all"
     assert min(ends["cut off"], ends["old"], ends["new"]) > 5, ends
 
 
@@ -98,7 +98,7 @@ def prepare(archive: Path, template: Path) -> None:
     assert (template / "tinyagi.db-wal").stat().st_size > 0
 
 
-def told(home: Home) -> dict[str, object]:
+def contents_of(home: Home) -> dict[str, object]:
     """Everything that a restore replaces; the database as it reads, from a copy: to open it would change its files."""
     copy = Home(home.path.with_name(f"{home.path.name}-copy"))
     copy.path.mkdir()
@@ -146,3 +146,6 @@ def assert_refused(home: Home) -> None:
         asyncio.run(enter())
     with pytest.raises(Conflict, match="under way or was cut off"):
         open_eraser(home)
+    if home.database.exists():
+        with pytest.raises(Conflict, match="under way or was cut off"):
+            made(home)

@@ -8,12 +8,13 @@ import subprocess
 import sys
 import threading
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from tests.backup.conftest import FILES, NOW, made, messages, state, without_database
+from tests.backup.conftest import FILES, NOW, furnish, made, messages, state, without_database
 from tests.e2e.test_crash import until_finished, worker
 from tests.e2e.workers import LANES, POLICY
 from tinyagi.backup.archive import open_archive
@@ -103,7 +104,24 @@ def test_a_backup_goes_where_it_is_wanted(home: Home, tmp_path: Path, name: str)
 
     assert done.path.parent == folder
     assert done.path.name == (name or "tinyagi-20261118T031500Z.zip")
-    assert not list(home.backups.iterdir())
+    assert list(folder.iterdir()) == [done.path]
+    assert [path.name for path in home.backups.iterdir()] == [".backup.lock"]
+
+
+def test_two_homes_that_share_a_folder_for_backups_at_the_same_second_both_have_one(home: Home, tmp_path: Path) -> None:
+    second, folder = Home(tmp_path / "second"), tmp_path / "shared"
+    furnish(second, tmp_path / "others")
+    folder.mkdir()
+
+    with ThreadPoolExecutor(2) as pool:
+        paths = [one.path for one in pool.map(lambda one: made(one, to=folder), (home, second))]
+
+    homes = []
+    for path in sorted(folder.iterdir()):
+        with open_archive(path) as archive:
+            homes.append(archive.manifest.home)
+    assert sorted(homes) == sorted([str(home.path), str(second.path)])
+    assert sorted(paths) == sorted(folder.iterdir())
 
 
 def test_a_file_that_is_there_is_not_overwritten(home: Home, tmp_path: Path) -> None:
@@ -155,12 +173,13 @@ def test_a_full_disk_leaves_nothing_behind_and_says_so(home: Home, limit: int) -
 
 
 def test_what_an_earlier_backup_left_when_it_was_killed_is_cleared_away(home: Home) -> None:
-    (home.backups / ".backup.new").mkdir()
-    (home.backups / ".backup.new" / "archive").write_text("half of it")
+    left = home.backups / f".backup-{home.home_id}.new"
+    left.mkdir()
+    (left / "archive").write_text("half of it")
 
     made(home)
 
-    assert not (home.backups / ".backup.new").exists()
+    assert not left.exists()
 
 
 def test_links_out_of_the_home_and_what_is_no_file_are_left_out_and_named(home: Home, tmp_path: Path) -> None:
@@ -250,7 +269,7 @@ def test_a_home_that_is_backed_up_stays_as_it_is(home: Home) -> None:
     done = made(home, with_workspaces=True)
 
     new = {f"backups/{done.path.name}", "backups/.backup.lock"}
-    assert {name: told for name, told in without_database(home.path).items() if name not in new} == before
+    assert {name: content for name, content in without_database(home.path).items() if name not in new} == before
     assert state(home.path.parent / "workspaces")
 
 

@@ -52,12 +52,12 @@ def announce(fields: Fields, entries: Entries, name: str, content: bytes = b"x")
 def refused(archive: Path, home: Home, reason: str) -> None:
     before, beside = state(home.path), sorted(home.path.parent.rglob("*"))
 
-    with pytest.raises(BackupError, match=reason) as told:
+    with pytest.raises(BackupError, match=reason) as refusal:
         restore(archive, home, now=NOW)
 
     assert state(home.path) == before
     assert sorted(home.path.parent.rglob("*")) == beside, "nothing lies beside the workspaces either"
-    assert str(told.value).endswith(".")
+    assert str(refusal.value).endswith(".")
 
 
 def test_a_forged_archive_that_is_true_is_taken(home: Home, archive: Path) -> None:

@@ -24,7 +24,7 @@ KEPT = "before-restore-20261118T031500Z"
 
 def bare(home: Home) -> dict[str, str]:
     """The home without its database and its backups."""
-    return {name: told for name, told in without_database(home.path).items() if not name.startswith("backups")}
+    return {name: content for name, content in without_database(home.path).items() if not name.startswith("backups")}
 
 
 def lay_lake(home: Home, *, through: int) -> None:
@@ -41,7 +41,7 @@ def test_a_home_is_restored_elsewhere_with_every_row_and_file(home: Home, tmp_pa
     restored = restore(done.path, other, now=NOW)
 
     assert messages(other) == BEFORE
-    assert bare(other) == {name: told for name, told in bare(home).items() if name != "logs"}
+    assert bare(other) == {name: content for name, content in bare(home).items() if name != "logs"}
     assert restored.kept is None
     with closing(sqlite3.connect(home.database)) as one, closing(sqlite3.connect(other.database)) as two:
         dumps = [list(database.iterdump()) for database in (one, two)]
@@ -191,7 +191,7 @@ def test_a_pipeline_at_work_is_not_disturbed(home: Home) -> None:
     with writer_lock(home.lake, "run"), pytest.raises(LakeBusy, match="`pipeline run`"):
         restore(done.path, home, now=NOW)
 
-    assert {name: told for name, told in bare(home).items() if "lock" not in name} == before
+    assert {name: content for name, content in bare(home).items() if "lock" not in name} == before
 
 
 def test_what_a_restore_replaced_in_one_home_is_not_put_into_another(home: Home, tmp_path: Path) -> None:

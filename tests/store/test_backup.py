@@ -50,10 +50,10 @@ def test_the_copy_is_of_one_moment_although_others_write_meanwhile(tmp_path: Pat
     writer.execute("CREATE TABLE pages (content BLOB)")
     with writer:
         writer.executemany("INSERT INTO pages VALUES (?)", ((dice.randbytes(4_000),) for _ in range(3 * PAGES)))
-    told: list[tuple[int, int]] = []
+    seen: list[tuple[int, int]] = []
 
     def meanwhile(done: int, total: int) -> None:
-        told.append((done, total))
+        seen.append((done, total))
         writer.execute("INSERT INTO pages VALUES ('later')")
 
     reader = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
@@ -61,8 +61,8 @@ def test_the_copy_is_of_one_moment_although_others_write_meanwhile(tmp_path: Pat
 
     assert rows(tmp_path / "copy.db", "SELECT count(*) FROM pages") == [(3 * PAGES,)]
     assert rows(tmp_path / "copy.db", "PRAGMA integrity_check") == [("ok",)]
-    assert [done for done, _ in told] == sorted({done for done, _ in told}), "it never began again"
-    assert len(told) > 3
+    assert [done for done, _ in seen] == sorted({done for done, _ in seen}), "it never began again"
+    assert len(seen) > 3
     reader.close()
     writer.close()
 

@@ -3,7 +3,7 @@
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -66,17 +66,17 @@ def create(
     if target is not None and os.path.lexists(target):
         raise BackupError(f"{target} is there already. Name another file, or a folder.")
     try:
-        if to is None:
-            folder.mkdir(mode=PRIVATE, exist_ok=True)
+        home.backups.mkdir(mode=PRIVATE, exist_ok=True)
         _check_room(home, folder)
-        with locked(folder / "backup"), _aside(folder / ".backup.new") as aside:
+        # The lock is in the home: the other folder may be on a share that has no locks, or take backups of many homes.
+        with locked(home.backups / "backup"), _aside(folder / f".backup-{home.home_id}.new") as aside:
             manifest, left_out = _write(home, aside, with_workspaces, with_lake, now, step, patience)
-            path = target or _free(folder, now)
+            path = _reserve([target] if target is not None else _names(folder, now))
             put_in_place(aside / "archive", path)
     except OSError as error:
         raise BackupError(
-            f"There is no backup: {error.strerror or error} ({error.filename or folder}). Nothing is left behind. See that "
-            "the folder is there, is yours and has room, or name another one with --to."
+            f"There is no backup: {error.strerror or error} ({error.filename or folder}). Nothing is left behind. See "
+            "that the folder is there, is yours and has room, or name another one with --to."
         ) from error
     return Created(path, manifest, tuple(left_out))
 
@@ -183,11 +183,21 @@ def _check_room(home: Home, folder: Path) -> None:
         )
 
 
-def _free(folder: Path, now: int) -> Path:
-    """A name that sorts by time and is not taken."""
+def _names(folder: Path, now: int) -> Iterator[Path]:
+    """Names that sort by time."""
     instants = (datetime.fromtimestamp(now // 1000 + later, UTC) for later in count())
-    paths = (folder / f"{PREFIX}{instant:%Y%m%dT%H%M%SZ}{SUFFIX}" for instant in instants)
-    return next(path for path in paths if not os.path.lexists(path))
+    return (folder / f"{PREFIX}{instant:%Y%m%dT%H%M%SZ}{SUFFIX}" for instant in instants)
+
+
+def _reserve(names: Iterable[Path]) -> Path:
+    """Take the first name that is free, so that no other backup is overwritten."""
+    for path in names:
+        try:
+            _new_file(path).close()
+        except FileExistsError:
+            continue
+        return path
+    raise BackupError("A file of that name was made meanwhile. Name another one.")
 
 
 def _new_file(path: Path) -> IO[bytes]:

@@ -1,7 +1,7 @@
 """Replaces files of a home as one step: written down before it begins, so that it is completed after a crash.
 
 The journal lies in the home while a restore works on it. Until everything is unpacked it only says what to clear away.
-From then on it says which files take which places; whoever finds it makes the moves that are missing.
+From then on it says which files take which places; the next process that finds it makes the missing moves.
 """
 
 import json

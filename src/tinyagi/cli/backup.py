@@ -10,6 +10,7 @@ import typer
 from tinyagi.cli.asking import confirm
 from tinyagi.cli.context import Place, place_of
 from tinyagi.cli.options import Json, Yes, examples
+from tinyagi.cli.pipeline import BUSY
 from tinyagi.cli.screen import console, note, print_json, print_table, say, when
 
 if TYPE_CHECKING:
@@ -21,9 +22,6 @@ if TYPE_CHECKING:
     from tinyagi.settings.home import Home
 
 app = typer.Typer(help="Copies of the whole home: make them while it runs, and go back to them.", no_args_is_help=True)
-
-BUSY = 75
-"""Another process writes the lake: try again later (EX_TEMPFAIL)."""
 
 
 @app.command("create", epilog=examples("tinyagi backup create", "tinyagi backup create --lake --to /mnt/backups"))
@@ -218,8 +216,8 @@ def _created_fields(done: "Created") -> dict[str, object]:
 
 def _listed_fields(one: "Listed") -> dict[str, object]:
     fields = {"name": one.path.name, "path": str(one.path), "kind": one.kind, "bytes": one.size}
-    told = {"createdAt": one.created_at} if one.manifest is None else _manifest_fields(one.manifest)
-    return {**fields, **told, "problem": one.problem}
+    details = {"createdAt": one.created_at} if one.manifest is None else _manifest_fields(one.manifest)
+    return {**fields, **details, "problem": one.problem}
 
 
 def _restored_fields(done: "Restored") -> dict[str, object]:
