@@ -1,6 +1,7 @@
 """The application: the guard, two plain ASGI endpoints, and everything else as FastAPI routes."""
 
 import time
+from collections.abc import Awaitable
 from typing import Final
 
 from fastapi import FastAPI
@@ -89,9 +90,9 @@ class _Front:
         self._fast = fast
         self._rest = rest
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         app = self._fast.get((scope["method"], scope["path"]), self._rest) if scope["type"] == "http" else self._rest
-        await app(scope, receive, send)
+        return app(scope, receive, send)
 
 
 class _Measured:

@@ -31,6 +31,8 @@ class JoinedWrites:
         self._transport = transport
         self._loop = loop
         self._head = b""
+        # Asked with every answer; everything else is rare enough for `__getattr__`.
+        self.is_closing = transport.is_closing
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._transport, name)
