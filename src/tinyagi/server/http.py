@@ -39,8 +39,8 @@ class JoinedWrites:
 
     def write(self, data: bytes) -> None:
         if self._head:
-            head, self._head = self._head, b""
-            self._transport.writelines((head, data))
+            data, self._head = self._head + data, b""
+            self._transport.write(data)
         elif data.startswith(b"HTTP/1."):
             self._head = data
             # An answer without a body, or one whose body comes later.
