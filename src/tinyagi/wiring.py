@@ -118,7 +118,7 @@ async def open_current(home: Home) -> AsyncIterator[tuple[Store, Inbox]]:
     """The door of a queue that a daemon keeps: raise StoreError unless its database is of exactly this version."""
     rulebook = Rulebook(LiveSettings(Document(home)), home)
     async with await SqliteStore.open_current(home.database, policy=rulebook.current.policy) as store:
-        yield store, Inbox(store.queue, rulebook)
+        yield store, Inbox(store.queue, rulebook, store.clock)
 
 
 @contextlib.asynccontextmanager
