@@ -2,8 +2,9 @@
 .DEFAULT_GOAL := help
 PYTHON ?= python3
 BIN := .venv/bin
+WORKERS ?= auto
 
-.PHONY: help install demo check test bench e2e-cli format lint types imports unit lock clean
+.PHONY: help install demo check test soak bench e2e-cli format lint types imports unit lock clean
 
 help:  ## Show this help
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,8 +45,11 @@ unit: .venv/.dev  ## Unit tests only
 
 check: lint types imports unit  ## Lint, types, layers, unit tests: under a minute
 
-test: lint types imports  ## Every check and every test
-	@$(BIN)/pytest --durations=25
+test: lint types imports  ## Every check and every test, in a few processes at once (WORKERS=2: in two)
+	@$(BIN)/pytest -n $(WORKERS) --durations=25
+
+soak: .venv/.dev  ## What `make test` asks a few times or of little data, many times and of much: half an hour
+	@$(BIN)/pytest -n $(WORKERS) -m soak --durations=0
 
 bench: .venv/.bench  ## The queue beside other queues, the engine, the API and the pipeline beside their floors; JSON on the last line of each
 	@$(BIN)/python bench/queue_bench.py --quick

@@ -9,9 +9,10 @@ from collections.abc import Callable, Coroutine
 from datetime import timedelta
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import initialize, invariant, precondition, rule
+from hypothesis.stateful import initialize, invariant, precondition, rule, run_state_machine_as_test
 
 from tests.support.queue_ground import QueueGround
 from tinyagi.domain.batching import Batching
@@ -339,10 +340,13 @@ class QueueMachine(QueueGround):
         assert self.run(self.store.queue.depth()).outgoing == 0, "a response is never delivered"
 
 
-TestQueueMachine = QueueMachine.TestCase
-TestQueueMachine.settings = settings(
-    max_examples=50,
-    stateful_step_count=40,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-)
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("walks", [30, pytest.param(500, marks=pytest.mark.soak)])
+def test_whatever_happens_to_the_queue_its_rules_hold(walks: int) -> None:
+    limits = settings(
+        max_examples=walks,
+        stateful_step_count=40,
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+    )
+    run_state_machine_as_test(QueueMachine, settings=limits)

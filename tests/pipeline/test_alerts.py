@@ -215,7 +215,7 @@ class Past:
         )
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(2, 10))])
 def test_judging_what_was_touched_gives_what_judging_everything_gives(spark: SparkSession, seed: int) -> None:
     past = Past(seed)
     low = Thresholds(least_hours=2, error_runs=1, slow_runs=1, backlog_least=2, backlog_hours=2)

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
 
 import apsw
 import pytest
@@ -44,8 +43,6 @@ from tinyagi.store.sqlite.store import SqliteStore
 
 # Spark is slow to begin with, and the lakes of the first test that asks for them are made in its time.
 pytestmark = pytest.mark.timeout(900)
-
-MANY: Final = 100_000
 
 
 @pytest.fixture(scope="module")
@@ -241,13 +238,16 @@ def test_a_run_without_news_leaves_everything_as_it_is(spark: SparkSession, lake
     assert lake.manifest_file.read_bytes() == manifest
 
 
-def test_a_queue_that_keeps_writing_loses_nothing_to_a_run(spark: SparkSession, lake: Lake, tmp_path: Path) -> None:
+@pytest.mark.parametrize("events", [1_000, pytest.param(100_000, marks=pytest.mark.soak)])
+def test_a_queue_that_keeps_writing_loses_nothing_to_a_run(
+    spark: SparkSession, lake: Lake, tmp_path: Path, events: int
+) -> None:
     database = tmp_path / "tinyagi.db"
-    write_history(database, MANY, days=3)
+    write_history(database, events, days=3)
     preloaded = raw_events(database)[-1].id
 
     with _queue_at_work(database) as busy:
-        first = run(spark, lake, database, busy, batch_events=25_000)
+        first = run(spark, lake, database, busy, batch_events=events // 4)
     head = raw_events(database)[-1].id
     second = run(spark, lake, database)
 

@@ -28,7 +28,8 @@ Operation = schemathesis.APIOperation[Any, Any, Any, Any]
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
 ELSEWHERE = ["/api/events/stream", "/api/services/restart", "/api/services/apply"]
 """One never ends, the others end the daemon: they have tests of their own."""
-EXAMPLES = 15
+EXAMPLES = pytest.mark.parametrize("examples", [5, pytest.param(50, marks=pytest.mark.soak)])
+"""Requests for each operation."""
 PATHS = ("working_directory", "prompt_file", "workspace")
 """Settings that make the daemon write where it is told; a wild guess must not be a place outside the test's folder."""
 
@@ -94,18 +95,22 @@ def known(daemon: str) -> dict[str, str]:
     }
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("mode", list(GenerationMode))
-def test_every_answer_is_as_documented(daemon: str, mode: GenerationMode) -> None:
+@EXAMPLES
+def test_every_answer_is_as_documented(daemon: str, mode: GenerationMode, examples: int) -> None:
     for operation in _operations(daemon):
-        _try(operation, daemon, mode, {})
+        _try(operation, daemon, mode, {}, examples)
 
 
-@pytest.mark.timeout(600)
-def test_every_answer_about_something_that_is_there_is_as_documented(daemon: str, known: dict[str, str]) -> None:
+@pytest.mark.timeout(1800)
+@EXAMPLES
+def test_every_answer_about_something_that_is_there_is_as_documented(
+    daemon: str, known: dict[str, str], examples: int
+) -> None:
     # What removes things comes last.
     for operation in sorted(_operations(daemon), key=lambda operation: operation.method.lower() == "delete"):
-        _try(operation, daemon, GenerationMode.POSITIVE, known)
+        _try(operation, daemon, GenerationMode.POSITIVE, known, examples)
 
 
 def _operations(daemon: str) -> list[Operation]:
@@ -115,9 +120,9 @@ def _operations(daemon: str) -> list[Operation]:
     return operations
 
 
-def _try(operation: Operation, daemon: str, mode: GenerationMode, known: dict[str, str]) -> None:
+def _try(operation: Operation, daemon: str, mode: GenerationMode, known: dict[str, str], examples: int) -> None:
     @given(case=operation.as_strategy(generation_mode=mode))
-    @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+    @settings(max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck), database=None)
     def answers_as_documented(case: schemathesis.Case[Any]) -> None:
         if isinstance(case.body, dict):
             for name in PATHS:
