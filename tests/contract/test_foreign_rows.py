@@ -36,7 +36,7 @@ async def until(store: Store, count: int) -> None:
         seen = store.changes.version
         if len(await store.events.read_after(0)) >= count:
             return
-        await asyncio.wait_for(store.changes.beyond(seen), 10)
+        await asyncio.wait_for(store.changes.beyond(seen), 60)
 
 
 async def test_a_foreign_row_is_routed_and_given_a_conversation_and_events(store: Store, database: Path) -> None:
@@ -170,7 +170,7 @@ async def test_a_waiting_task_wakes_when_another_process_writes(store: Store, da
 
     insert(database, "tg_1", "wake up")
 
-    assert await asyncio.wait_for(waiter, 10) > seen
+    assert await asyncio.wait_for(waiter, 60) > seen
 
 
 async def test_counters_are_right_when_other_tools_write(store: Store, database: Path) -> None:

@@ -222,7 +222,7 @@ def test_a_disk_that_refuses_costs_lines_which_are_counted_and_told(tmp_path: Pa
     log._redact = mend
     log.take(Line(3, "info", "tinyagi.engine", "mend", {}), shown=True)
     log.start()
-    assert mended.wait(10)
+    assert mended.wait(60)
     log.close()
 
     assert [line["text"] for line in lines_of(folder / "queue.log")] == ["mend"]

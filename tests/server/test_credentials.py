@@ -34,7 +34,7 @@ async def test_every_route_and_the_stream_need_the_token(locked: Premises) -> No
     assert len(routes) > 60
     assert {("GET", "/api/events/stream"), ("POST", "/api/message"), ("GET", "/metrics")} <= {*routes, *pages}
 
-    async with httpx.AsyncClient(base_url=locked.http.base_url, trust_env=False) as stranger:
+    async with httpx.AsyncClient(base_url=locked.http.base_url, trust_env=False, timeout=30) as stranger:
         for method, path in {*routes, *pages} - {("POST", "/api/login")}:
             filled = path.replace("{", "").replace("}", "")
             for headers in ({}, {"authorization": f"Bearer {TOKEN[:-1]}"}, {"cookie": "tinyagi=guess"}):
@@ -46,13 +46,13 @@ async def test_every_route_and_the_stream_need_the_token(locked: Premises) -> No
 
 
 async def test_the_token_counts_in_the_header_only(locked: Premises) -> None:
-    async with httpx.AsyncClient(base_url=locked.http.base_url, trust_env=False) as stranger:
+    async with httpx.AsyncClient(base_url=locked.http.base_url, trust_env=False, timeout=30) as stranger:
         assert (await stranger.get(f"/api/status?token={TOKEN}&access_token={TOKEN}")).status_code == 401
         assert (await stranger.get("/api/status", headers={"authorization": f"Bearer {TOKEN}"})).status_code == 200
 
 
 async def test_the_office_gets_a_cookie_that_scripts_cannot_read(locked: Premises) -> None:
-    async with httpx.AsyncClient(base_url=locked.http.base_url, trust_env=False) as office:
+    async with httpx.AsyncClient(base_url=locked.http.base_url, trust_env=False, timeout=30) as office:
         wrong = await office.post("/api/login", json={"token": "something-else-altogether"})
         right = await office.post("/api/login", json={"token": TOKEN})
         cookie = right.headers["set-cookie"]
@@ -77,7 +77,7 @@ GUESSES = {
 @pytest.fixture
 async def stranger(locked: Premises) -> AsyncIterator[httpx.AsyncClient]:
     """A client from the same address that shows nothing unless it is asked to."""
-    async with httpx.AsyncClient(base_url=locked.http.base_url, trust_env=False) as client:
+    async with httpx.AsyncClient(base_url=locked.http.base_url, trust_env=False, timeout=30) as client:
         yield client
 
 

@@ -184,12 +184,12 @@ async def test_a_foreign_row_is_adopted_also_when_the_database_was_locked_at_fir
         other.execute("COMMIT")
         other.execute("BEGIN IMMEDIATE")
         seen = store.changes.version
-        await asyncio.wait_for(store.changes.beyond(seen), 10)
+        await asyncio.wait_for(store.changes.beyond(seen), 60)
         other.execute("ROLLBACK")
         other.close()
 
         while not await types_of(store.events):
-            await asyncio.wait_for(store.changes.beyond(store.changes.version), 10)
+            await asyncio.wait_for(store.changes.beyond(store.changes.version), 60)
         assert await store.queue.claim(DEFAULT_AGENT) is not None
 
 

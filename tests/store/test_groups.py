@@ -142,7 +142,7 @@ async def test_a_cancelled_enqueue_is_written_all_the_same(store: SqliteStore) -
 async def released(store: SqliteStore, agent: AgentId) -> None:
     while "message_released" not in await types_of(store.events):
         seen = store.changes.version
-        await asyncio.wait_for(store.changes.beyond(seen), 10)
+        await asyncio.wait_for(store.changes.beyond(seen), 60)
     assert (await store.queue.depth()).processing == 0
     claim = await store.queue.claim(agent)
     assert claim is not None
