@@ -14,12 +14,13 @@ from typing import Final, Literal
 
 from rich.console import Console
 
+from backlogs import BacklogCost, measure_backlogs
 from growth import Growth, grow, measure_growth
 from pickup import measure_idle, measure_pickup
 from plot import draw_rates
 from rates import LIBRARIES, RIVALS, Effort, Scores, introduce, measure_rates
 from samples import BACKLOG, Operation, Spread
-from tables import failure_lines, growth_table, libraries_table, machine, pickup_line, rates_table
+from tables import backlog_table, failure_lines, growth_table, libraries_table, machine, pickup_line, rates_table
 
 HEADLINE_CALLERS: Final = 64
 KEYS: Final[Mapping[Operation, str]] = {"enqueue": "enqueue", "take": "complete"}
@@ -34,6 +35,7 @@ example:
 class Plan:
     efforts: tuple[Effort, ...]
     growth_rounds: int
+    backlog_rounds: int
     pickups: int
     idle_seconds: float
 
@@ -41,6 +43,7 @@ class Plan:
 FULL: Final = Plan(
     efforts=tuple(Effort(callers, seconds=0.5, rounds=8, budget=90) for callers in (1, 16, 64, 256)),
     growth_rounds=30,
+    backlog_rounds=300,
     pickups=60,
     idle_seconds=8,
 )
@@ -53,6 +56,7 @@ QUICK: Final = Plan(
         Effort(256, seconds=0.2, rounds=2, budget=4),
     ),
     growth_rounds=6,
+    backlog_rounds=100,
     pickups=40,
     idle_seconds=3,
 )
@@ -115,9 +119,11 @@ def _run(plan: Plan, console: Console, folder: Path, picture: Path) -> dict[str,
         status.update("a million rows")
         growth, idle_percent = asyncio.run(_grow(plan, folder))
         console.print(growth_table(growth), pickup_line(pickup, idle_percent), sep="\n")
+        backlogs = asyncio.run(measure_backlogs(folder / "backlogs", plan.backlog_rounds, status.update))
+        console.print(backlog_table(backlogs))
         draw_rates(libraries, all_scores, here, picture)
     console.print(f"Plot: {picture}")
-    summary = _summary(all_scores, growth, pickup, idle_percent)
+    summary = _summary(all_scores, growth, backlogs, pickup, idle_percent)
     return {
         **summary,
         "durability": {library.name: library.durability for library in libraries},
@@ -132,12 +138,19 @@ async def _grow(plan: Plan, folder: Path) -> tuple[Growth, float]:
     return await measure_growth(new, grown, plan.growth_rounds), idle_percent
 
 
-def _summary(all_scores: Sequence[Scores], growth: Growth, pickup: Spread, idle_percent: float) -> dict[str, object]:
+def _summary(
+    all_scores: Sequence[Scores],
+    growth: Growth,
+    backlogs: Sequence[BacklogCost],
+    pickup: Spread,
+    idle_percent: float,
+) -> dict[str, object]:
     (headline,) = (scores for scores in all_scores if scores.callers == HEADLINE_CALLERS)
     return {
         **_ratios(headline, "median"),
         **{f"growth_{name}_1m": round(growth.ratio(name), 3) for name in ("enqueue", "claim", "complete", "depth")},
         "growth_rows": growth.rows,
+        **{cost.name: round(cost.ratio, 3) for cost in backlogs},
         "open_1m_seconds": round(growth.open_seconds[1], 3),
         "pickup_ms": round(pickup.median, 2),
         "idle_cpu_percent": round(idle_percent, 3),

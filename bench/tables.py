@@ -11,6 +11,7 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
+from backlogs import BacklogCost
 from growth import Growth
 from rates import LIBRARIES, OURS, Library, Scores
 from samples import Operation, Spread
@@ -66,6 +67,15 @@ def growth_table(growth: Growth) -> Table:
         table.add_row(operation, f"{before * 1e6:,.0f} µs", f"{after * 1e6:,.0f} µs", f"{growth.ratio(operation):.2f}")
     before, after = growth.open_seconds
     table.add_row("open (once)", f"{before * 1e3:,.0f} ms", f"{after * 1e3:,.0f} ms", "")
+    return table
+
+
+def backlog_table(costs: Sequence[BacklogCost]) -> Table:
+    table = _table("Time of a claim, medians")
+    for name in ("backlog", "without it", "with it", "ratio"):
+        table.add_column(name, justify="left" if name == "backlog" else "right")
+    for cost in costs:
+        table.add_row(cost.name, f"{cost.without:.2f} ms", f"{cost.with_backlog:.2f} ms", f"{cost.ratio:.2f}")
     return table
 
 

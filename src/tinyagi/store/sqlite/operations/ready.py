@@ -15,6 +15,8 @@ from tinyagi.store.sqlite.transaction import Transaction
 SEARCH_LIMIT: Final = 500
 """Messages that one claim looks at before other writes have their turn."""
 PROMOTE_SLICE: Final = 500
+PROMOTE_WITH_CLAIM: Final = 10
+"""Enough for a lane whose messages become due one by one; when many are due at once, `promote` brings the rest."""
 UNPARK_SLICE: Final = MAX_MESSAGES + 1
 """More than a run takes: one of the thread's messages is always left to bring back the next ones."""
 
@@ -47,7 +49,7 @@ def _promote_lane(tx: Transaction, agent: AgentId, limit: int) -> int:
 
 def search(tx: Transaction, agent: AgentId, held_teams: Collection[TeamId], wanted: int) -> Found | Unfinished | None:
     """Find up to `wanted` messages that can run now; park what stands before them and cannot."""
-    _promote_lane(tx, agent, MAX_MESSAGES)
+    _promote_lane(tx, agent, PROMOTE_WITH_CLAIM)
     _unpark_teams(tx, agent, held_teams)
     found: list[tuple[int, str]] = []
     parked: list[tuple[int, str]] = []
