@@ -27,19 +27,19 @@ def repair(table: Path, durable: int) -> None:
     """Drop what a power loss tore of a version beyond the durable one, and make the rest durable."""
     log = table / LOG
     newest = max((int(file.stem) for file in log.glob("*.json") if file.stem.isdigit()), default=-1)
-    if newest > durable:
-        is_torn = not _is_json(_entry(log, newest))
-        for file in _checkpoints(log, newest):
-            if is_torn or not _is_parquet(file):
-                file.unlink()
-        if is_torn:
-            _entry(log, newest).unlink()
-        # Without its checkpoint the hint would make the table unreadable; without the hint it is only listed.
-        (log / _HINT).unlink(missing_ok=True)
-        if is_torn:
-            sync(log)
-        else:
-            sync_version(table, newest)
+    if newest <= durable:
+        return
+    # First: without its checkpoint the hint makes a table unreadable, and without the hint it is only listed.
+    (log / _HINT).unlink(missing_ok=True)
+    is_torn = not _is_json(_entry(log, newest))
+    for file in _checkpoints(log, newest):
+        if is_torn or not _is_parquet(file):
+            file.unlink()
+    if is_torn:
+        _entry(log, newest).unlink()
+        sync(log)
+    else:
+        sync_version(table, newest)
 
 
 def _entry(log: Path, version: int) -> Path:
