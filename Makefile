@@ -48,7 +48,7 @@ check: lint types imports unit  ## Lint, types, layers, unit tests: under a minu
 test: lint types imports  ## Every check and every test, in a few processes at once (WORKERS=2: in two)
 	@$(BIN)/pytest -n $(WORKERS) --durations=25
 
-soak: .venv/.dev  ## What `make test` asks a few times or of little data, many times and of much: half an hour
+soak: .venv/.dev  ## What `make test` asks a few times or of little data, many times and of much: a quarter of an hour
 	@$(BIN)/pytest -n $(WORKERS) -m soak --durations=0
 
 bench: .venv/.bench  ## The queue beside other queues, the engine, the API and the pipeline beside their floors; JSON on the last line of each

@@ -17,7 +17,7 @@ from tinyagi.pipeline.lake import Lake
 TINYAGI = str(Path(sys.executable).with_name("tinyagi"))
 
 
-def run(*arguments: str, patience: float = 100) -> subprocess.CompletedProcess[str]:
+def run(*arguments: str, patience: float = 250) -> subprocess.CompletedProcess[str]:
     return subprocess.run([TINYAGI, *arguments], capture_output=True, text=True, timeout=patience, check=False)
 
 
