@@ -54,7 +54,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByGroup
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
     """One more than there are cores, because many tests wait for a process or a deadline."""
-    return min(len(os.sched_getaffinity(0)) + 1 if hasattr(os, "sched_getaffinity") else 3, MOST_WORKERS)
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(cores + 1, MOST_WORKERS)
 
 
 @pytest.hookimpl(trylast=True)
