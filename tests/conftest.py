@@ -1,11 +1,18 @@
-"""How tests are divided among processes (`pytest -n auto`): by file, the Spark tests together, the longest first."""
+"""How tests are divided among processes (`pytest -n auto`): by file, the Spark tests together, the longest first.
+
+No example of Hypothesis has a deadline: how long it takes says how busy the machine is.
+"""
 
 import os
 from typing import Final
 
 import pytest
+from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
+
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")
 
 SPARK: Final = "tests/pipeline/"
 """These share one Spark session and the lakes of `pipeline/worlds.py`; both are slow to make."""
