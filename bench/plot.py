@@ -16,8 +16,8 @@ from rates import OURS, Library, Scores
 from samples import Operation
 
 PANELS: Final[tuple[tuple[Operation, str], ...]] = (("enqueue", "enqueue"), ("take", "claim + complete"))
-COLOURS: Final = ("#d1495b", "#30638e", "#7d9bb5", "#b8c4ce")
-WIDTH: Final = 0.2
+COLOURS: Final = ("#d1495b", "#30638e", "#7d9bb5", "#b8c4ce", "#e0a458")
+WIDTH: Final = 0.17
 
 
 def draw_rates(libraries: Sequence[Library], all_scores: Sequence[Scores], caption: str, file: Path) -> None:
@@ -45,7 +45,10 @@ def draw_rates(libraries: Sequence[Library], all_scores: Sequence[Scores], capti
 
 def _draw_panel(axes: Axes, libraries: Sequence[Library], all_scores: Sequence[Scores], operation: Operation) -> None:
     for place, library in enumerate(libraries):
-        spreads = [scores.by_library[operation, library.name].rate for scores in all_scores]
+        found = [scores.by_library.get((operation, library.name)) for scores in all_scores]
+        spreads = [score.rate for score in found if score is not None]
+        if not spreads:
+            continue
         bars = axes.bar(
             [group + (place - (len(libraries) - 1) / 2) * WIDTH for group in range(len(all_scores))],
             [spread.median for spread in spreads],
@@ -74,8 +77,8 @@ def _draw_panel(axes: Axes, libraries: Sequence[Library], all_scores: Sequence[S
             )
     axes.set_yscale("log")
     axes.set_ylim(bottom=_floor(all_scores))
-    axes.set_xticks(range(len(all_scores)), [str(scores.callers) for scores in all_scores])
-    axes.set_xlabel("concurrent callers")
+    axes.set_xticks(range(len(all_scores)), [_group(scores) for scores in all_scores])
+    axes.set_xlabel("concurrent callers, and the time of a small write + fsync beside them")
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
     axes.yaxis.set_minor_formatter(NullFormatter())
     axes.grid(axis="y", which="both", color="#e6e6e6", linewidth=0.6)
@@ -88,6 +91,10 @@ def _floor(all_scores: Sequence[Scores]) -> float:
     """Low enough for the label at the foot of the shortest bar."""
     lowest = min(score.rate.median for scores in all_scores for score in scores.by_library.values())
     return min(100.0, max(lowest, 3.0) / 3)
+
+
+def _group(scores: Scores) -> str:
+    return f"{scores.callers}\nfsync {scores.fsync.median * 1e3:.1f} ms"
 
 
 def _short(rate: float) -> str:

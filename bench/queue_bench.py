@@ -1,4 +1,4 @@
-"""TinyAGI's queue beside huey, litequeue and persist-queue in one run; the last line of stdout is one JSON object."""
+"""TinyAGI's queue beside other embedded queues and DBOS in one run; the last line of stdout is one JSON object."""
 
 import argparse
 import asyncio
@@ -7,7 +7,7 @@ import math
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 from typing import Final, Literal
@@ -18,9 +18,18 @@ from backlogs import BacklogCost, measure_backlogs
 from growth import Growth, grow, measure_growth
 from pickup import measure_idle, measure_pickup
 from plot import draw_rates
-from rates import LIBRARIES, RIVALS, Effort, Scores, introduce, measure_rates
+from rates import LIBRARIES, MISSING, RIVALS, Effort, Score, Scores, introduce, measure_rates
 from samples import BACKLOG, Operation, Spread
-from tables import backlog_table, failure_lines, growth_table, libraries_table, machine, pickup_line, rates_table
+from tables import (
+    HOW_TO_READ,
+    backlog_table,
+    failure_lines,
+    growth_table,
+    libraries_table,
+    machine,
+    pickup_line,
+    rates_table,
+)
 
 HEADLINE_CALLERS: Final = 64
 KEYS: Final[Mapping[Operation, str]] = {"enqueue": "enqueue", "take": "complete"}
@@ -68,7 +77,7 @@ def main() -> None:
     out: Path = options.out
     out.mkdir(parents=True, exist_ok=True)
     # Without a terminal nothing limits the width of a line.
-    console = Console(quiet=options.json_only, width=None if sys.stdout.isatty() else 120)
+    console = Console(quiet=options.json_only, width=None if sys.stdout.isatty() else 140)
     # Beside the results and not in /tmp, which may be memory: there a commit costs nothing.
     with tempfile.TemporaryDirectory(prefix="work-", dir=out) as folder:
         plan = QUICK if options.quick else FULL
@@ -84,7 +93,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, epilog=EXAMPLE, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--quick", action="store_true", help="fewer and shorter samples: under a minute")
+    parser.add_argument("--quick", action="store_true", help="fewer and shorter samples: about a minute")
     parser.add_argument(
         "--backlog",
         type=int,
@@ -106,8 +115,10 @@ def _options() -> argparse.Namespace:
 def _run(plan: Plan, console: Console, folder: Path, picture: Path) -> dict[str, object]:
     here = machine()
     console.print(here, style="dim", highlight=False)
+    for name in MISSING:
+        console.print(f"{name} is not installed and left out; `make bench` installs it.", highlight=False)
     libraries = introduce(folder)
-    console.print(libraries_table(libraries))
+    console.print(libraries_table(libraries), HOW_TO_READ, sep="\n", highlight=False)
     all_scores = []
     with console.status("") as status:
         for effort in plan.efforts:
@@ -155,7 +166,10 @@ def _summary(
         "pickup_ms": round(pickup.median, 2),
         "idle_cpu_percent": round(idle_percent, 3),
         "rounds": {scores.callers: scores.rounds for scores in all_scores},
-        "rates": _nested(all_scores),
+        # The median, and the lowest and the highest of the rounds.
+        "rates": _nested(all_scores, lambda score: [round(rate) for rate in astuple(score.rate)]),
+        "cpu_us": _nested(all_scores, lambda score: _rounded(score.cpu * 1e6)),
+        "fsync_ms": {s.callers: [round(seconds * 1e3, 3) for seconds in astuple(s.fsync)] for s in all_scores},
         "best_round": _ratios(headline, "high"),
         "failures": [line for scores in all_scores for line in _failures(scores)],
     }
@@ -167,6 +181,7 @@ def _ratios(scores: Scores, of: Literal["median", "high"]) -> dict[str, float | 
         f"{key}_{scores.callers}_vs_{rival.replace('-', '_')}": _rounded(scores.ratio(operation, rival, of))
         for operation, key in KEYS.items()
         for rival in RIVALS
+        if (operation, rival) in scores.by_library
     }
 
 
@@ -174,15 +189,13 @@ def _rounded(ratio: float) -> float | None:
     return round(ratio, 3) if math.isfinite(ratio) else None
 
 
-def _nested(all_scores: Sequence[Scores]) -> dict[str, object]:
-    """Operation, library, callers: the median, and the lowest and the highest of the rounds."""
+def _nested(all_scores: Sequence[Scores], value: Callable[[Score], object]) -> dict[str, object]:
+    """Operation, library, callers: the value."""
     return {
         key: {
-            library: {
-                scores.callers: [round(rate) for rate in astuple(scores.by_library[operation, library].rate)]
-                for scores in all_scores
-            }
+            library: {scores.callers: value(scores.by_library[operation, library]) for scores in all_scores}
             for library in LIBRARIES
+            if (operation, library) in all_scores[0].by_library
         }
         for operation, key in KEYS.items()
     }

@@ -6,12 +6,14 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
+from statistics import median
 from typing import Final, Literal
 
 from ours import Ours
-from rivals import Huey, InThreads, Lite, Persist
-from samples import BACKLOG, Contender, Operation, Sample, Spread, sample_take
+from rivals import Dbos, Huey, InThreads, Lite, Persist
+from samples import BACKLOG, Contender, Operation, Sample, Spread, sample_fsync, sample_take
 
 OURS: Final = Ours.name
 OPEN: Final[Mapping[str, Callable[[Path, int], Contender]]] = {
@@ -19,8 +21,13 @@ OPEN: Final[Mapping[str, Callable[[Path, int], Contender]]] = {
     Huey.name: lambda folder, callers: InThreads(Huey(folder), callers),
     Lite.name: lambda folder, callers: InThreads(Lite(folder, callers), callers),
     Persist.name: lambda folder, callers: InThreads(Persist(folder), callers),
+    Dbos.name: lambda folder, callers: InThreads(Dbos(folder), callers),
 }
-LIBRARIES: Final = tuple(OPEN)
+MISSING: Final = tuple(name for name in (Dbos.name,) if find_spec(name) is None)
+"""Libraries that are not installed and that the bench can do without."""
+LIBRARIES: Final = tuple(name for name in OPEN if name not in MISSING)
+ENQUEUE_ONLY: Final = frozenset({Dbos.name})
+"""Libraries that run what is enqueued themselves: they have an `enqueue` score and no `take` score."""
 RIVALS: Final = tuple(name for name in LIBRARIES if name != OURS)
 MIN_ROUNDS: Final = 2
 
@@ -54,6 +61,8 @@ class Score:
     """Operations per second."""
     slowest: float
     failures: Counter[str]
+    cpu: float
+    """Seconds of processor time per operation."""
 
     @classmethod
     def of(cls, samples: Sequence[Sample]) -> "Score":
@@ -61,6 +70,7 @@ class Score:
             rate=Spread.of(sample.rate for sample in samples),
             slowest=max(sample.slowest for sample in samples),
             failures=Counter(failure for sample in samples for failure in sample.failures),
+            cpu=median(sample.cpu_per_operation for sample in samples),
         )
 
 
@@ -71,6 +81,8 @@ class Scores:
     callers: int
     rounds: int
     by_library: Mapping[tuple[Operation, str], Score]
+    fsync: Spread
+    """Seconds of a small write and its fsync, sampled in every round: the price of a commit of its own."""
 
     def ratio(self, operation: Operation, rival: str, of: Literal["median", "high"] = "median") -> float:
         """Ours over theirs; infinite when they finished nothing."""
@@ -91,18 +103,23 @@ def measure_rates(effort: Effort, folder: Path, tell: Callable[[str], None]) -> 
     """Visit every library once per round, each round beginning with another one."""
     started = time.monotonic()
     samples: dict[tuple[Operation, str], list[Sample]] = {}
+    fsyncs = []
     rounds = 0
     while rounds < effort.rounds and (rounds < MIN_ROUNDS or time.monotonic() - started < effort.budget):
         first = rounds % len(LIBRARIES)
         rounds += 1
+        fsyncs.append(sample_fsync(folder))
         for library in LIBRARIES[first:] + LIBRARIES[:first]:
             tell(f"{effort.callers} callers, round {rounds}: {library}")
             with _fresh(library, folder, effort.callers) as contender:
                 contender.warm_up()
                 # Takes come first: they find the backlog and nothing else.
-                samples.setdefault(("take", library), []).append(sample_take(contender, effort.seconds, effort.backlog))
+                if library not in ENQUEUE_ONLY:
+                    taken = sample_take(contender, effort.seconds, effort.backlog)
+                    samples.setdefault(("take", library), []).append(taken)
                 samples.setdefault(("enqueue", library), []).append(contender.run("enqueue", effort.seconds))
-    return Scores(effort.callers, rounds, {key: Score.of(taken) for key, taken in samples.items()})
+    scores = {key: Score.of(of_rounds) for key, of_rounds in samples.items()}
+    return Scores(effort.callers, rounds, scores, Spread.of(fsyncs))
 
 
 @contextmanager

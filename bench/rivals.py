@@ -123,6 +123,41 @@ class Persist:
         self._queue.close()
 
 
+class Dbos:
+    """The durable-workflow peer: its client enqueues a workflow by name, without the threads that would run it.
+
+    An enqueue stores a row of workflow_status and its arguments in a row of workflow_input, in one transaction.
+    """
+
+    name = "dbos"
+    keeps = "its status, input and output rows"
+
+    def __init__(self, folder: Path) -> None:
+        # Imported here: the bench runs without this package, and importing it takes a second.
+        from dbos import DBOSClient, EnqueueOptions, run_dbos_database_migrations  # noqa: PLC0415
+
+        url = f"sqlite:///{folder / 'dbos.sqlite'}"
+        run_dbos_database_migrations(url)
+        self._client = DBOSClient(system_database_url=url)
+        self._client.register_queue("answers")
+        self._options = EnqueueOptions(workflow_name="answer", queue_name="answers")
+        # It shows its connections nowhere else; this one goes back to the pool and stays open there.
+        pooled = self._client._sys_db.engine.raw_connection()  # noqa: SLF001
+        self.connection = cast("sqlite3.Connection", pooled.dbapi_connection)
+        pooled.close()
+
+    def enqueue(self, caller: int) -> bool:
+        self._client.enqueue(self._options, TEXT)
+        return True
+
+    def take(self, caller: int) -> bool:
+        """Nothing: DBOS runs its workflows itself, and callers cannot take one."""
+        return False
+
+    def close(self) -> None:
+        self._client.destroy()
+
+
 class InThreads:
     """A rival with a thread per caller."""
 

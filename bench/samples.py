@@ -1,11 +1,13 @@
 """One sample: callers repeat an operation side by side for a while, and what they finish is counted."""
 
 import asyncio
+import os
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import median
 from typing import Final, Literal, NamedTuple, Protocol
 
@@ -19,6 +21,8 @@ BACKLOG: Final = 3200
 """Messages that wait when a take begins, fifty for each of 64 callers: the same for all libraries, because some of them
 search their whole backlog, and a shorter one flatters them. `--backlog` shows how much it matters."""
 WARM_UP: Final = 16
+FSYNCS: Final = 20
+PAGE: Final = bytes(4096)
 
 
 class Contender(Protocol):
@@ -54,10 +58,20 @@ class Sample:
     slowest: float
     """Seconds of the longest single operation, also of those that ended after the time was over."""
     failures: tuple[str, ...] = ()
+    cpu: float = 0.0
+    """Seconds of processor time, in all threads of this process."""
+    late: int = 0
+    """Operations that ended after the time was over: they cost processor time, but are no part of the rate."""
 
     @property
     def rate(self) -> float:
         return self.operations / self.seconds
+
+    @property
+    def cpu_per_operation(self) -> float:
+        """Infinite when no operation ended."""
+        ended = self.operations + self.late
+        return self.cpu / ended if ended else float("inf")
 
     def __add__(self, other: "Sample") -> "Sample":
         return Sample(
@@ -66,6 +80,8 @@ class Sample:
             other.ran_dry,
             max(self.slowest, other.slowest),
             self.failures + other.failures,
+            self.cpu + other.cpu,
+            self.late + other.late,
         )
 
 
@@ -96,20 +112,37 @@ class _Window:
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
-        self.start = self.end = 0.0
+        self.start = self.end = self.cpu = 0.0
 
     def open(self) -> None:
+        self.cpu = time.process_time()
         self.start = time.perf_counter()
         self.end = self.start + self.seconds
 
     def sample(self, tallies: Iterable[_Tally]) -> Sample:
         tallies = list(tallies)
+        cpu = time.process_time() - self.cpu
         ran_dry = all(tally.is_dry or tally.failure for tally in tallies)
         seconds = max(tally.last for tally in tallies) - self.start if ran_dry else self.seconds
         failures = tuple(tally.failure for tally in tallies if tally.failure)
         finished = sum(tally.finished for tally in tallies)
         slowest = max(tally.slowest for tally in tallies)
-        return Sample(finished, max(seconds, 1e-9), ran_dry, slowest, failures)
+        late = sum(not tally.is_dry and tally.failure is None for tally in tallies)
+        return Sample(finished, max(seconds, 1e-9), ran_dry, slowest, failures, cpu, late)
+
+
+def sample_fsync(folder: Path) -> float:
+    """Median seconds of a 4 KiB append and its fsync."""
+    path = folder / "fsync"
+    seconds = []
+    with path.open("wb", buffering=0) as file:
+        for _ in range(FSYNCS):
+            started = time.perf_counter()
+            file.write(PAGE)
+            os.fsync(file.fileno())
+            seconds.append(time.perf_counter() - started)
+    path.unlink()
+    return median(seconds)
 
 
 def sample_take(contender: Contender, seconds: float, backlog: int) -> Sample:

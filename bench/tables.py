@@ -4,7 +4,9 @@ import os
 import platform
 import sqlite3
 from collections.abc import Sequence
+from dataclasses import astuple
 from importlib.metadata import version
+from typing import Final
 
 import apsw
 from rich import box
@@ -15,6 +17,11 @@ from backlogs import BacklogCost
 from growth import Growth
 from rates import LIBRARIES, OURS, Library, Scores
 from samples import Operation, Spread
+
+HOW_TO_READ: Final = (
+    "huey pays one fsync per operation and tinyagi one per group of operations, so their ratio measures the disk, too: "
+    "the time of a small write + fsync is below each table. CPU is processor time per operation, of all threads."
+)
 
 
 def machine() -> str:
@@ -41,11 +48,14 @@ def rates_table(scores: Scores) -> Table:
     table = _table(f"{callers}: operations per second, median of {scores.rounds} rounds")
     table.add_column("library")
     for operation in ("enqueue", "claim+complete"):
-        for name in (operation, "spread", "ours/theirs", "slowest"):
+        for name in (operation, "spread", "ours/theirs", "slowest", "CPU"):
             table.add_column(name, justify="right")
     for library in LIBRARIES:
         cells = (*_cells(scores, "enqueue", library), *_cells(scores, "take", library))
         table.add_row(library, *cells, style=_style(library))
+    table.caption = "4 KiB write + fsync: {:.2f} ms ({:.2f} to {:.2f})".format(
+        *(seconds * 1e3 for seconds in astuple(scores.fsync))
+    )
     return table
 
 
@@ -86,16 +96,25 @@ def pickup_line(pickup: Spread, idle_percent: float) -> str:
     )
 
 
-def _cells(scores: Scores, operation: Operation, library: str) -> tuple[str, str, str, str]:
-    score = scores.by_library[operation, library]
+def _cells(scores: Scores, operation: Operation, library: str) -> tuple[str, ...]:
+    score = scores.by_library.get((operation, library))
+    if score is None:
+        return ("–",) * 5
     mark = "[red]![/]" if score.failures else ""
-    spread = f"{score.rate.low / 1000:.1f}–{score.rate.high / 1000:.1f}k"
+    low, high = score.rate.low, score.rate.high
+    spread = f"{low / 1000:.1f}–{high / 1000:.1f}k" if high >= 1000 else f"{low:.0f}–{high:.0f}"
     ratio = "" if library == OURS else f"{scores.ratio(operation, library):.2f}"
-    return f"{mark}{score.rate.median:,.0f}", spread, ratio, f"{score.slowest * 1e3:,.0f} ms"
+    return (
+        f"{mark}{score.rate.median:,.0f}",
+        spread,
+        ratio,
+        f"{score.slowest * 1e3:,.0f} ms",
+        f"{score.cpu * 1e6:,.0f} µs",
+    )
 
 
 def _table(title: str) -> Table:
-    return Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
+    return Table(title=title, title_justify="left", title_style="bold", caption_justify="left", box=box.SIMPLE_HEAD)
 
 
 def _style(library: str) -> str:
