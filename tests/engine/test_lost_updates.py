@@ -30,19 +30,21 @@ HOURLY = NewSchedule("hourly", WRITER, "write the report", cron="0 * * * *", tim
 class HeldRead:
     """Reads of a store, of which one waits, once it has its rows, until the test lets it go on."""
 
-    def __init__(self, read: Callable[..., Awaitable[Any]], passing: int) -> None:
-        self._read = read
+    def __init__(self, passing: int) -> None:
         self._passing = passing
         self.has_read = asyncio.Event()
         self.goes_on = asyncio.Event()
 
-    async def __call__(self, *arguments: Any) -> Any:
-        rows = await self._read(*arguments)
-        self._passing -= 1
-        if self._passing < 0:
-            self.has_read.set()
-            await self.goes_on.wait()
-        return rows
+    def holding(self, read: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+        async def held(*arguments: Any) -> Any:
+            rows = await read(*arguments)
+            self._passing -= 1
+            if self._passing < 0:
+                self.has_read.set()
+                await self.goes_on.wait()
+            return rows
+
+        return held
 
 
 @dataclass
@@ -70,10 +72,10 @@ class Office:
 
         So many reads pass before the one that is held.
         """
-        readers = self.mine.store._readers  # type: ignore[attr-defined]
-        held = HeldRead(readers.run, passing)
+        held = HeldRead(passing)
         with self.monkeypatch.context() as patched:
-            patched.setattr(readers, "run", held)
+            for readers in self.mine.store._readers:  # type: ignore[attr-defined]
+                patched.setattr(readers, "run", held.holding(readers.run))
             changing = asyncio.ensure_future(change)
             reading = asyncio.create_task(held.has_read.wait())
             await asyncio.wait((changing, reading), return_when=asyncio.FIRST_COMPLETED)

@@ -8,7 +8,6 @@ import pytest
 
 from tests.contract.conftest import CODER
 from tinyagi.domain.errors import OlderDatabase
-from tinyagi.domain.messages import NewMessage
 from tinyagi.keeper import Keeper
 from tinyagi.pipeline.progress import Silent
 from tinyagi.settings.home import Home
@@ -30,7 +29,7 @@ async def test_after_an_upgrade_no_pipeline_migrates_the_database_under_the_old_
         for command in (lambda: Keeper(home).run(Silent()), lambda: Keeper(home).detach()):
             with pytest.raises(OlderDatabase, match="tinyagi restart"):
                 await asyncio.to_thread(command)
-        await daemon.queue.enqueue(NewMessage("hello", CODER))
+        assert await daemon.lanes.pause(CODER)
 
     assert _applied(home) == before
     assert not home.lake.exists(), "Spark was not even started"
