@@ -160,7 +160,7 @@ async def open_api(
     token: str | None = None,
 ) -> AsyncIterator[None]:
     """The API of a started engine, answering at the listener for as long as the block lasts."""
-    hub = Hub(engine.store, engine.live, max_readers=configured.max_streams)
+    hub = Hub(engine.store, engine.live, engine.background, max_readers=configured.max_streams)
     # Not those of asyncio: children that end slowly keep them busy.
     lake_threads = ThreadPoolExecutor(LAKE_THREADS, thread_name_prefix="tinyagi-lake")
     services = Services(

@@ -14,6 +14,7 @@ from tinyagi.domain.errors import StoreBusy
 from tinyagi.domain.events import AgentProgress, RecordedEvent
 from tinyagi.domain.ids import AgentId, ClaimId
 from tinyagi.domain.messages import Message, NewMessage
+from tinyagi.engine.background import SupervisedTasks
 from tinyagi.engine.live import Live, LiveProgress
 from tinyagi.server.http import bind, serving
 from tinyagi.server.sse import Hub
@@ -25,10 +26,11 @@ NEVER = timedelta(hours=1)
 
 
 class FaultyLog:
-    """The log, except that it is locked for the next so many reads."""
+    """The log, except that it is locked for the next so many reads, or fails in a way that no reader foresees."""
 
     def __init__(self, log: EventLog) -> None:
         self.failures = 0
+        self.error: Exception = StoreBusy("The database is locked.")
         self.failed = asyncio.Event()
         self._log = log
 
@@ -41,7 +43,7 @@ class FaultyLog:
         if self.failures > 0:
             self.failures -= 1
             self.failed.set()
-            raise StoreBusy("The database is locked.")
+            raise self.error
         return found
 
 
@@ -60,6 +62,7 @@ class Wrapped:
 class Station:
     store: Any
     live: Live
+    background: SupervisedTasks
     hub: Hub
     port: int
 
@@ -86,10 +89,11 @@ class Station:
 @asynccontextmanager
 async def station(folder: Path, *, max_readers: int = 300, keep_alive: timedelta = NEVER) -> AsyncIterator[Station]:
     async with await SqliteStore.open(folder / "tinyagi.db") as opened:
-        store, live = Wrapped(opened), Live()
+        store, live, background = Wrapped(opened), Live(), SupervisedTasks()
         hub = Hub(
             store,
             live,
+            background,
             max_readers=max_readers,
             keep_alive=keep_alive,
             read_again=timedelta(milliseconds=1),
@@ -98,5 +102,5 @@ async def station(folder: Path, *, max_readers: int = 300, keep_alive: timedelta
         with bind("127.0.0.1", 0) as listener:
             stream = Stream(hub, store)
             async with serving(stream, listener):
-                yield Station(store, live, hub, listener.getsockname()[1])
+                yield Station(store, live, background, hub, listener.getsockname()[1])
                 await hub.stop()

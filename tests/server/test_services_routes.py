@@ -36,7 +36,7 @@ async def with_channel(premises: Premises, channel: FakeChannel) -> AsyncIterato
     services = Services(
         engine=engine,
         home=premises.home,
-        hub=Hub(engine.store, engine.live, max_readers=1),
+        hub=Hub(engine.store, engine.live, engine.background, max_readers=1),
         metrics=Metrics(),
         daemon=FakeDaemon(),
         port=PORT,

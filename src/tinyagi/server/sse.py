@@ -7,12 +7,13 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from datetime import timedelta
 from typing import Final
 
 from tinyagi.domain.errors import StoreError
 from tinyagi.domain.events import RecordedEvent
+from tinyagi.engine.background import SupervisedTasks
 from tinyagi.engine.live import BUFFER, Live, LiveProgress
 from tinyagi.server.batches import PAGE, Batch, Recent
 from tinyagi.server.errors import Refused
@@ -42,6 +43,7 @@ class Hub:
         self,
         store: Store,
         live: Live,
+        background: SupervisedTasks,
         *,
         max_readers: int,
         keep_alive: timedelta = KEEP_ALIVE,
@@ -55,6 +57,7 @@ class Hub:
         self.dropped = 0
         self._store = store
         self._live = live
+        self._background = background
         self._max_readers = max_readers
         self._keep_alive = keep_alive.total_seconds()
         self._read_again = read_again.total_seconds()
@@ -64,7 +67,6 @@ class Hub:
         self._due = asyncio.Event()
         self._everybody_left = asyncio.Event()
         self._loading = asyncio.Lock()
-        self._tasks: list[asyncio.Task[None]] = []
         self._forget: Callable[[], None] | None = None
         self._is_open = False
         self._is_waiting = False
@@ -76,10 +78,9 @@ class Hub:
 
     async def start(self) -> None:
         self._forget = self._store.changes.call(self._due.set)
-        works = {"stream": self._follow, "stream-live": self._hear, "stream-beat": self._keep_beating}
-        self._tasks = [asyncio.create_task(work(), name=name) for name, work in works.items()]
-        for task in self._tasks:
-            task.add_done_callback(self._ended)
+        self._background.start("stream", self._follow)
+        self._background.start("stream-live", self._hear)
+        self._background.start("stream-beat", self._keep_beating)
         self._is_open = True
 
     async def stop(self) -> None:
@@ -87,11 +88,8 @@ class Hub:
         if self._forget is not None:
             self._forget()
             self._forget = None
-        tasks, self._tasks = self._tasks, []
-        for task in tasks:
-            task.cancel()
         self._close()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._background.stop("stream", "stream-live", "stream-beat")
         while self._readers:
             self._everybody_left.clear()
             await self._everybody_left.wait()
@@ -157,15 +155,18 @@ class Hub:
         self.pace.spend((time.perf_counter() - began) * WITH_READING)
         return batch
 
-    async def _follow(self) -> None:
+    async def _follow(self) -> AsyncGenerator[None, None]:
+        # After a fault there may be something that no further change announces.
+        self._due.set()
         while True:
             await self._due.wait()
             self._due.clear()
-            if not self._readers:
+            if self._readers:
+                await self.pace.turn()
+                await self._publish(await self._next())
+            else:
                 self._pieces.clear()
-                continue
-            await self.pace.turn()
-            await self._publish(await self._next())
+            yield
 
     async def _next(self) -> Batch | None:
         """What is new in the log."""
@@ -218,29 +219,24 @@ class Hub:
         self._pieces.clear()
         return Batch(frames, 0)
 
-    async def _hear(self) -> None:
+    async def _hear(self) -> AsyncGenerator[None, None]:
         with self._live.listening() as pieces:
             while True:
                 self._pieces.append(await pieces.get())
                 self._due.set()
+                yield
 
-    async def _keep_beating(self) -> None:
+    async def _keep_beating(self) -> AsyncGenerator[None, None]:
         while True:
             await asyncio.sleep(self._keep_alive)
             self._beat(tuple(self._readers))
+            yield
 
     def _beat(self, readers: Sequence[Reader]) -> None:
         for reader in readers:
             if not reader.beat():
                 self.dropped += 1
                 reader.drop()
-
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        if task.cancelled() or task.exception() is None:
-            return
-        # Readers that wait in vain would not know; those that are sent away and refused do.
-        log.error("The event stream has ended by a fault of TinyAGI.", exc_info=task.exception())
-        self._close()
 
     def _close(self) -> None:
         self._is_open = False
