@@ -4,16 +4,18 @@ import asyncio
 import random
 from dataclasses import replace
 
+import psutil
+
 from tests.engine.conftest import House
 from tests.support.puppet import Gate
 from tinyagi.domain.ids import AgentId
 from tinyagi.domain.messages import NewMessage, Status
 from tinyagi.store.sqlite.store import SqliteStore
-from tinyagi.system.processes import this_process
+from tinyagi.system.processes import ProcessIdentity, process_in, this_process
 
 
 async def test_claims_of_a_dead_process_are_taken_back_at_the_start(house: House) -> None:
-    await _leave_a_claim(house)
+    await _leave_a_claim(house, replace(this_process(), pid=2**22 - 1, started=1.0))
     async with house.open():
         await house.drained()
         (recovered,) = await house.events("message_recovered")
@@ -25,11 +27,22 @@ async def test_claims_of_a_dead_process_are_taken_back_at_the_start(house: House
 
 
 async def test_claims_of_a_process_that_dies_later_are_taken_back_while_running(house: House) -> None:
-    async with house.open():
-        await _leave_a_claim(house)
-        await house.drained()
+    process = await asyncio.create_subprocess_exec("sleep", "300")
+    try:
+        owner = process_in({"pid": process.pid, "started": psutil.Process(process.pid).create_time()})
+        assert owner is not None
+        await _leave_a_claim(house, owner)
+        async with house.open():
+            assert not await house.events("message_recovered")
+            process.kill()
+            await process.wait()
+            await house.drained()
 
-        assert await house.events("message_recovered")
+            assert await house.events("message_recovered")
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
 
 
 async def test_what_is_old_and_done_is_pruned(house: House) -> None:
@@ -135,10 +148,9 @@ async def test_ten_thousand_waiting_messages_are_not_held_in_memory_by_the_dispa
         assert house.engine.runs() == ()
 
 
-async def _leave_a_claim(house: House) -> None:
-    """Another process claims a message and is gone."""
+async def _leave_a_claim(house: House, owner: ProcessIdentity) -> None:
+    """Another process claims a message and does not finish it."""
     house.home.prepare()
-    gone = replace(this_process(), pid=2**22 - 1, started=1.0)
-    async with await SqliteStore.open(house.home.database, owner=gone, dice=random.Random(3)) as other:
+    async with await SqliteStore.open(house.home.database, owner=owner, dice=random.Random(3)) as other:
         await other.queue.enqueue(NewMessage("go", AgentId("coder")))
         assert await other.queue.claim(AgentId("coder")) is not None
