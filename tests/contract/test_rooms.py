@@ -8,7 +8,7 @@ from tests.contract.conftest import CODER, DEV, TESTER, WRITER
 from tests.contract.test_claim import STUMBLE, claimable, run_all, say, take, texts
 from tests.support.clock import FakeClock
 from tests.support.log import read_all, types_of
-from tinyagi.domain.batching import Batching
+from tinyagi.domain.batching import MAX_MESSAGES, Batching
 from tinyagi.domain.errors import DuplicateMessage, InvalidInput
 from tinyagi.domain.ids import AgentId, MessageId
 from tinyagi.domain.messages import (
@@ -157,6 +157,19 @@ async def test_posts_of_a_room_share_a_run_also_without_another_message(store: S
     await waking(store, "w2")
 
     assert await run_all(store) == [["w1", "w2"]]
+
+
+async def test_with_batching_all_passive_posts_take_only_places_that_are_left(store: Store) -> None:
+    await passive(store, "p1")
+    await passive(store, "p2")
+    await say(store, "older", sender="a")
+    for number in range(MAX_MESSAGES):
+        await say(store, f"urgent {number}", sender="a" if number == 0 else f"s{number}", priority=5)
+
+    (first, *_) = await run_all(store, batching=Batching.ALL)
+
+    assert len(first) == MAX_MESSAGES
+    assert not {"p1", "p2"} & set(first)
 
 
 async def test_with_batching_all_a_waking_post_does_not_wait_behind_a_passive_one(store: Store) -> None:

@@ -102,8 +102,9 @@ def _search(tx: Transaction, request: ClaimRequest) -> _Choice | Unfinished | No
     posts = read_room_posts(tx, request.agent, request.held_teams)
     if takes_all:
         candidates = _messages(tx, "messages_in_order", {"ids": encode_json([primary.id, *found.ids])})
+        # The others are among the candidates. What starts no run fills the places that are left.
         passive = [post for post in posts if post.priority <= PASSIVE_PRIORITY]
-        messages = coalesce(primary, candidates + passive[: MAX_MESSAGES - len(candidates)])
+        messages = coalesce(primary, candidates + passive[: max(0, MAX_MESSAGES - len(candidates))])
     else:
         messages = _coalesced(primary, followers, posts, request)
     unpark_threads(tx, request.agent, {message.thread for message in messages})
