@@ -13,11 +13,11 @@ from statistics import median
 from typing import Final
 
 from samples import ANSWER, TEXT
-from tinyagi.domain.batching import MAX_MESSAGES, Batching
 from tinyagi.domain.ids import AgentId
-from tinyagi.domain.messages import Claim, NewMessage, Outcome
+from tinyagi.domain.messages import MAX_MESSAGES, Batching, NewMessage
 from tinyagi.domain.retry import Failure, FailureKind
-from tinyagi.store.sqlite.store import SqliteStore
+from tinyagi.domain.runs import Claim, Outcome
+from tinyagi.store.store import Store
 
 AGENT: Final = AgentId("agent")
 OTHER: Final = AgentId("other")
@@ -36,7 +36,7 @@ class Shape:
     """A kind of backlog. Before each claim both stores get the same `work`."""
 
     name: str
-    fill: Callable[[SqliteStore, AgentId], Awaitable[None]]
+    fill: Callable[[Store, AgentId], Awaitable[None]]
     work: Callable[[], Sequence[NewMessage]]
     batching: Batching = Batching.NONE
 
@@ -54,20 +54,20 @@ class BacklogCost:
         return self.with_backlog / self.without
 
 
-async def _due(store: SqliteStore, agent: AgentId) -> None:
+async def _due(store: Store, agent: AgentId) -> None:
     """Delayed to an instant that has come by the time of the claim: their due time is the next millisecond."""
     await _enqueue(store, [_message(agent, n, available_at=NOW + 1) for n in range(DUE)])
 
 
-async def _waiting(store: SqliteStore, agent: AgentId) -> None:
+async def _waiting(store: Store, agent: AgentId) -> None:
     await _enqueue(store, [_message(agent, n) for n in range(WAITING)])
 
 
-async def _mixed(store: SqliteStore, agent: AgentId) -> None:
+async def _mixed(store: Store, agent: AgentId) -> None:
     await _enqueue(store, [_message(agent, n, priority=n % 3) for n in range(WAITING)])
 
 
-async def _blocked(store: SqliteStore, agent: AgentId) -> None:
+async def _blocked(store: Store, agent: AgentId) -> None:
     await _enqueue(store, [NewMessage(TEXT, agent, sender="stuck") for _ in range(WAITING)])
     await store.queue.fail(await _claim(store, agent, Batching.NONE), Failure(FailureKind.MESSAGE, "stumbled"))
 
@@ -95,14 +95,14 @@ async def _measure(shape: Shape, folder: Path, rounds: int) -> BacklogCost:
     now = NOW
     async with AsyncExitStack() as stack:
         stores = [
-            await stack.enter_async_context(await SqliteStore.open(folder / f"{name}.db", clock=lambda: now))
+            await stack.enter_async_context(await Store.open(folder / f"{name}.db", clock=lambda: now))
             for name in ("full", "empty")
         ]
         full, empty = stores
         await shape.fill(full, AGENT)
         await shape.fill(empty, OTHER)
         now += 1
-        seconds: dict[SqliteStore, list[float]] = {full: [], empty: []}
+        seconds: dict[Store, list[float]] = {full: [], empty: []}
         for _ in range(WARM_UP + rounds):
             for store in stores:
                 seconds[store].append(await _turn(store, shape))
@@ -111,7 +111,7 @@ async def _measure(shape: Shape, folder: Path, rounds: int) -> BacklogCost:
     return BacklogCost(shape.name, with_backlog, without)
 
 
-async def _turn(store: SqliteStore, shape: Shape) -> float:
+async def _turn(store: Store, shape: Shape) -> float:
     await store.queue.enqueue_many(shape.work())
     started = time.perf_counter()
     claim = await _claim(store, AGENT, shape.batching)
@@ -120,14 +120,14 @@ async def _turn(store: SqliteStore, shape: Shape) -> float:
     return seconds
 
 
-async def _claim(store: SqliteStore, agent: AgentId, batching: Batching) -> Claim:
+async def _claim(store: Store, agent: AgentId, batching: Batching) -> Claim:
     claim = await store.queue.claim(agent, batching=batching)
     if claim is None:
         raise RuntimeError("The lane gave no claim, though a message can run.")
     return claim
 
 
-async def _enqueue(store: SqliteStore, messages: Sequence[NewMessage]) -> None:
+async def _enqueue(store: Store, messages: Sequence[NewMessage]) -> None:
     for start in range(0, len(messages), SLICE):
         await store.queue.enqueue_many(messages[start : start + SLICE])
 

@@ -20,12 +20,13 @@ from typing import Any, Final
 import psutil
 from rich.console import Console
 
+from tinyagi.daemon.main import set_switch_interval
 from tinyagi.domain.ids import AgentId
-from tinyagi.domain.messages import NewMessage, Usage
+from tinyagi.domain.limits import Usage
+from tinyagi.domain.messages import NewMessage
 from tinyagi.engine.engine import Engine
 from tinyagi.engine.inbox import Incoming
-from tinyagi.engine.serving import share_fairly
-from tinyagi.providers.base import Progress, Provider, RunRequest, RunResult
+from tinyagi.providers.base import OnProgress, Provider, RunRequest, RunResult
 from tinyagi.providers.claude import Claude
 from tinyagi.providers.scripted import Scripted
 from tinyagi.settings.home import Home
@@ -74,7 +75,7 @@ class Instant:
     def __init__(self) -> None:
         self.called_at: list[float] = []
 
-    async def run(self, request: RunRequest, progress: Progress) -> RunResult:
+    async def run(self, request: RunRequest, progress: OnProgress) -> RunResult:
         self.called_at.append(time.perf_counter())
         return RunResult("done", Usage(provider="instant"))
 
@@ -87,7 +88,7 @@ class Counted:
         self._left = answers
         self.done = asyncio.Event()
 
-    async def run(self, request: RunRequest, progress: Progress) -> RunResult:
+    async def run(self, request: RunRequest, progress: OnProgress) -> RunResult:
         result = await self._provider.run(request, progress)
         self._left -= 1
         if not self._left:
@@ -284,7 +285,7 @@ def main() -> int:
     options = parser.parse_args()
     console = Console(stderr=False, quiet=options.json_only, highlight=False)
     # As the engine's own process does; the floor has it, too.
-    share_fairly()
+    set_switch_interval()
     with tempfile.TemporaryDirectory(prefix="tinyagi-bench-") as folder:
         figures = asyncio.run(measure(QUICK if options.quick else FULL, Path(folder), console))
     sys.stdout.write(json.dumps(figures) + "\n")

@@ -10,9 +10,9 @@ from typing import Final, TypeVar
 
 from samples import ANSWER, TEXT
 from seed import AGENTS, seed_completed
-from tinyagi.domain.batching import Batching
-from tinyagi.domain.messages import Claim, NewMessage, Outcome
-from tinyagi.store.sqlite.store import SqliteStore
+from tinyagi.domain.messages import Batching, NewMessage
+from tinyagi.domain.runs import Claim, Outcome
+from tinyagi.store.store import Store
 
 T = TypeVar("T")
 
@@ -45,7 +45,7 @@ class Growth:
 
 async def grow(path: Path, rows: int = ROWS) -> float:
     """Make a grown store and return the seconds that took."""
-    await (await SqliteStore.open(path)).close()
+    await (await Store.open(path)).close()
     started = time.perf_counter()
     await asyncio.to_thread(seed_completed, path, rows)
     return time.perf_counter() - started
@@ -54,9 +54,9 @@ async def grow(path: Path, rows: int = ROWS) -> float:
 async def measure_growth(new: Path, grown_before: Path, rounds: int, rows: int = ROWS) -> Growth:
     """Interleave the two stores, each going first every other round."""
     started = time.perf_counter()
-    empty = await SqliteStore.open(new)
+    empty = await Store.open(new)
     between = time.perf_counter()
-    grown = await SqliteStore.open(grown_before)
+    grown = await Store.open(grown_before)
     opened = time.perf_counter()
     growth = Growth(rows, (between - started, opened - between), {}, {})
     try:
@@ -76,7 +76,7 @@ async def measure_growth(new: Path, grown_before: Path, rounds: int, rows: int =
     return growth
 
 
-async def _turn(store: SqliteStore, timings: Timings) -> None:
+async def _turn(store: Store, timings: Timings) -> None:
     for _ in range(STEPS):
         await _timed(timings, "enqueue", len(AGENTS), _enqueue_everywhere(store))
     for _ in range(DEPTHS):
@@ -93,11 +93,11 @@ async def _timed(timings: Timings, operation: str, count: int, work: Awaitable[T
     return result
 
 
-async def _enqueue_everywhere(store: SqliteStore) -> None:
+async def _enqueue_everywhere(store: Store) -> None:
     await asyncio.gather(*(store.queue.enqueue(NewMessage(TEXT, agent)) for agent in AGENTS))
 
 
-async def _claim_everywhere(store: SqliteStore) -> list[Claim]:
+async def _claim_everywhere(store: Store) -> list[Claim]:
     claims = await asyncio.gather(*(store.queue.claim(agent, batching=Batching.NONE) for agent in AGENTS))
     held = [claim for claim in claims if claim is not None]
     if len(held) != len(AGENTS):
@@ -107,5 +107,5 @@ async def _claim_everywhere(store: SqliteStore) -> list[Claim]:
     return held
 
 
-async def _complete_all(store: SqliteStore, claims: Sequence[Claim]) -> None:
+async def _complete_all(store: Store, claims: Sequence[Claim]) -> None:
     await asyncio.gather(*(store.queue.complete(claim, Outcome(ANSWER)) for claim in claims))

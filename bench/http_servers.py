@@ -3,12 +3,14 @@
 import contextlib
 import json
 import os
+import resource
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any, Final
@@ -77,8 +79,13 @@ def bare(parser: str) -> Iterator[Running]:
 
 
 @contextlib.contextmanager
-def daemon(folder: Path, *, checkout: Path = HOUSE, agents: Sequence[str] = (), **queue: float) -> Iterator[Running]:
-    """The daemon of a checkout on a new home in the folder, which must be empty or hold only a workspace."""
+def daemon(
+    folder: Path, *, checkout: Path = HOUSE, agents: Sequence[str] = (), files: int | None = None, **queue: float
+) -> Iterator[Running]:
+    """The daemon of a checkout on a new home in the folder, which must be empty or hold only a workspace.
+
+    `files` is its limit of open files.
+    """
     home = folder / "home"
     home.mkdir(parents=True)
     agent = {"provider": "scripted", "heartbeat": {"enabled": False}}
@@ -91,7 +98,7 @@ def daemon(folder: Path, *, checkout: Path = HOUSE, agents: Sequence[str] = (), 
     }
     (home / "settings.json").write_text(json.dumps(settings), encoding="utf-8")
     command = [str(_python_of(checkout)), "-m", "tinyagi", "run", "--quiet", "--home", str(home)]
-    with _process(command, {**os.environ, "PYTHONPATH": str(checkout / "src")}) as process:
+    with _process(command, {**os.environ, "PYTHONPATH": str(checkout / "src")}, files) as process:
         port = _port_of(home / "tinyagi.pid", process)
         _until_it_listens(port, process)
         server = Running(port, process)
@@ -106,8 +113,11 @@ def _python_of(checkout: Path) -> Path:
 
 
 @contextlib.contextmanager
-def _process(command: Sequence[str], environment: Mapping[str, str]) -> Iterator[psutil.Process]:
-    process = psutil.Popen(command, stdout=subprocess.DEVNULL, env=environment)
+def _process(
+    command: Sequence[str], environment: Mapping[str, str], files: int | None = None
+) -> Iterator[psutil.Process]:
+    limit = None if files is None else partial(resource.setrlimit, resource.RLIMIT_NOFILE, (files, files))
+    process = psutil.Popen(command, stdout=subprocess.DEVNULL, env=environment, preexec_fn=limit)
     try:
         yield process
     finally:

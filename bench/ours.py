@@ -8,11 +8,11 @@ import apsw
 
 from rivals import describe_durability
 from samples import ANSWER, TEXT, WARM_UP, Operation, Sample, in_tasks
-from tinyagi.domain.batching import Batching
 from tinyagi.domain.ids import AgentId
-from tinyagi.domain.messages import Claim, NewMessage, Outcome
-from tinyagi.store.sqlite.connection import connect
-from tinyagi.store.sqlite.store import SqliteStore
+from tinyagi.domain.messages import Batching, NewMessage
+from tinyagi.domain.runs import Claim, Outcome
+from tinyagi.store.connection import connect
+from tinyagi.store.store import Store
 
 
 class Ours:
@@ -32,7 +32,7 @@ class Ours:
             found.append(describe_durability(connection.pragma("journal_mode"), connection.pragma("synchronous")))
             return connection
 
-        self._store = self._runner.run(SqliteStore.open(folder / "tinyagi.db", connect=connect_and_look))
+        self._store = self._runner.run(Store.open(folder / "tinyagi.db", connect=connect_and_look))
         # The store opens the connection that writes before all others.
         self.durability = found[0]
 

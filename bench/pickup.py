@@ -12,9 +12,9 @@ from typing import Final
 
 from neighbour import AGENT
 from samples import ANSWER, Spread
-from tinyagi.domain.batching import Batching
-from tinyagi.domain.messages import Claim, Outcome
-from tinyagi.store.sqlite.store import SqliteStore
+from tinyagi.domain.messages import Batching
+from tinyagi.domain.runs import Claim, Outcome
+from tinyagi.store.store import Store
 
 PATIENCE: Final = 30
 LONGEST_PAUSE: Final = 0.05
@@ -26,7 +26,7 @@ async def measure_pickup(path: Path, messages: int) -> Spread:
     """Milliseconds from the commit's return over there to the claim's return here."""
     dice = random.Random(4711)
     delays = []
-    async with await SqliteStore.open(path) as store, _neighbour("enqueue", path) as (process, asks, answers):
+    async with await Store.open(path) as store, _neighbour("enqueue", path) as (process, asks, answers):
         for _ in range(messages):
             asks.write(f"{dice.uniform(0, LONGEST_PAUSE)}\n".encode())
             async with asyncio.timeout(PATIENCE):
@@ -46,7 +46,7 @@ async def measure_idle(path: Path, seconds: float) -> float:
         return float(await answers.readline())
 
 
-async def _next_claim(store: SqliteStore) -> Claim:
+async def _next_claim(store: Store) -> Claim:
     """Look before claiming: a claim is a write, and every write of ours wakes us again."""
     while True:
         seen = store.changes.version

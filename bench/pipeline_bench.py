@@ -28,18 +28,18 @@ from rich.table import Table
 
 from pipeline_history import append_history, write_history
 from pipeline_plot import draw_stages
-from tinyagi.pipeline.archive import LakeArchive
-from tinyagi.pipeline.delta.sweep import sweep
-from tinyagi.pipeline.ingest import Log
-from tinyagi.pipeline.java import find_java
+from tinyagi.pipeline.delta.commit import remove_leftovers
+from tinyagi.pipeline.ingest.log_source import LogSource
+from tinyagi.pipeline.ingest.spark_source import SCHEMA
 from tinyagi.pipeline.lake import Lake
-from tinyagi.pipeline.progress import Silent, Summary
+from tinyagi.pipeline.progress import Progress, Summary
 from tinyagi.pipeline.run import Pipeline
-from tinyagi.pipeline.session import open_session
-from tinyagi.pipeline.source import SCHEMA
-from tinyagi.pipeline.workshop import Workshop
+from tinyagi.pipeline.serve.archive import LakeArchive
+from tinyagi.pipeline.spark.java import find_java
+from tinyagi.pipeline.spark.lake_session import LakeSession
+from tinyagi.pipeline.spark.session import open_session
 from tinyagi.settings.environment import snapshot
-from tinyagi.store.sqlite.log_file import LogFile
+from tinyagi.store.event_reader import EventLogReader
 
 EXAMPLE: Final = """\
 example:
@@ -99,7 +99,7 @@ def copy(database: Path, target: Path) -> float:
     """The floor: the same rows, one process, SQLite to Parquet by way of Arrow; returns the seconds it took."""
     schema = to_arrow_schema(SCHEMA)
     began = time.perf_counter()
-    with LogFile(database) as log, pq.ParquetWriter(target, schema, compression="zstd") as writer:
+    with EventLogReader(database) as log, pq.ParquetWriter(target, schema, compression="zstd") as writer:
         for page in log.pages(0, log.head()):
             columns = zip(*page, strict=True)
             arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
@@ -111,8 +111,8 @@ def run(spark: SparkSession, database: Path, folder: Path) -> Summary:
     """What `tinyagi pipeline run` does, in a session that is warm."""
     lake = Lake(folder)
     lake.folder.mkdir(parents=True, exist_ok=True)
-    sweep(lake)
-    return Pipeline(Workshop(spark, lake, Silent()), Log({"db": str(database)})).run()
+    remove_leftovers(lake)
+    return Pipeline(LakeSession(spark, lake, Progress()), LogSource({"db": str(database)})).run()
 
 
 def took(summary: Summary) -> float:

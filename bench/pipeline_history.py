@@ -19,8 +19,8 @@ from rich.table import Table
 
 from pipeline_office import HOUR_MS, Office, newest
 from pipeline_world import World
-from tinyagi.store.sqlite.connection import connect
-from tinyagi.store.sqlite.store import SqliteStore
+from tinyagi.store.connection import connect
+from tinyagi.store.store import Store
 
 EXAMPLE: Final = """\
 example:
@@ -64,7 +64,7 @@ async def write_history(
 ) -> Written:
     """Create a database and fill it with about so many events of the days before `end_at`; the same for a seed."""
     start_at = end_at - days * 24 * HOUR_MS
-    async with await SqliteStore.open(database, clock=lambda: start_at) as store:
+    async with await Store.open(database, clock=lambda: start_at) as store:
         if (await store.events.bounds()).head:
             raise RuntimeError(f"{database} holds events already: name a new file, or append to this one.")
     return await asyncio.to_thread(_write, database, events, seed, start_at, end_at, 0.0, progress)

@@ -17,28 +17,23 @@ from typing import Final, NamedTuple, TypeVar
 import apsw
 
 from pipeline_world import LASTING, PASSIVE_ROOMS, TRANSIENT, Fault, Person, World
-from tinyagi.domain.batching import CHAT_CHANNELS, Batching
-from tinyagi.domain.brakes import Brakes
 from tinyagi.domain.events import AgentRouted, Event, ProcessorStart, ProcessorStop
 from tinyagi.domain.ids import AgentId, ConversationId, IdSource
-from tinyagi.domain.messages import Claim, NewMessage, Outcome, RoomPost, Usage
+from tinyagi.domain.limits import Brakes, Charge, Usage, charge, scopes_of
+from tinyagi.domain.messages import CHAT_CHANNELS, Batching, NewMessage
 from tinyagi.domain.retry import Dead, FailureKind, Retry, RetryPolicy, Wait
-from tinyagi.domain.routing import prompt_from_room
-from tinyagi.domain.spending import Charge, charge, scopes_of
+from tinyagi.domain.routing import Team, prompt_from_room
+from tinyagi.domain.runs import Claim, Outcome, RoomPost
 from tinyagi.domain.tags import render_for_people
-from tinyagi.domain.teams import Team
-from tinyagi.engine.answers import chain_of, chain_start, handoffs_of, posts_of
-from tinyagi.store.sqlite.operations.claim import ClaimRequest, claim
-from tinyagi.store.sqlite.operations.complete import CompleteRequest, complete, complete_and_claim
-from tinyagi.store.sqlite.operations.deliver import DeliveryFailure, ack, fail_delivery
-from tinyagi.store.sqlite.operations.enqueue import EnqueueRequest, enqueue
-from tinyagi.store.sqlite.operations.finish import EndRequest, FailRequest, fail, release
-from tinyagi.store.sqlite.operations.letters import RetryRequest, retry_dead
-from tinyagi.store.sqlite.operations.log import AppendRequest, append
-from tinyagi.store.sqlite.operations.ready import Unfinished
-from tinyagi.store.sqlite.operations.rooms import PostRequest, delivery, post
-from tinyagi.store.sqlite.transaction import Context, Transaction
-from tinyagi.store.statements import load_statements
+from tinyagi.engine.answers import chain_start, handoffs_of, room_posts_of, team_chain_of
+from tinyagi.store.claim import ClaimRequest, Unfinished, claim
+from tinyagi.store.complete import CompleteRequest, complete, complete_and_claim
+from tinyagi.store.connection import load_statements
+from tinyagi.store.enqueue import EnqueueRequest, PostRequest, delivery, enqueue, post
+from tinyagi.store.event_log import AppendRequest, append
+from tinyagi.store.responses import DeliveryFailure, ack, fail_delivery
+from tinyagi.store.transaction import Context, Transaction
+from tinyagi.store.unanswered import EndRequest, FailRequest, RetryRequest, fail, release, retry_dead
 from tinyagi.system.processes import ProcessIdentity
 
 T = TypeVar("T")
@@ -94,7 +89,7 @@ class Office:
         self._start_at = start_at
         self._haste = 1.0
         self._old_share = old_share
-        sql = load_statements("sqlite")
+        sql = load_statements()
         self.head = newest(connection, "events")
         # No more ids than events were made so far: what follows is new whatever the second.
         self._context = Context(sql, IdSource(self.head), world.dice, OWNER)
@@ -276,11 +271,11 @@ class Office:
             answer=answer,
             response=render_for_people(answer, held.agent) if has_tags else answer,
             handoffs=handoffs,
-            posts=posts_of(answer, held.agent, world.roster, PASSIVE_ROOMS) if has_tags else (),
+            posts=room_posts_of(answer, held.agent, world.roster, PASSIVE_ROOMS) if has_tags else (),
             usage=usage,
             charge=self._charge(held, usage),
             brakes=Brakes(),
-            chain=chain_of(handoffs, primary, world.roster),
+            chain=team_chain_of(handoffs, primary, world.roster),
         )
         completed, following = CompleteRequest(held, outcome), None
         if self._waiting[held.agent]:

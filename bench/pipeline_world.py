@@ -10,10 +10,10 @@ from typing import Final, NamedTuple
 
 from tinyagi.domain.events import AgentRouted
 from tinyagi.domain.ids import AgentId, TeamId
-from tinyagi.domain.messages import Claim, Usage
+from tinyagi.domain.limits import Price, Usage
 from tinyagi.domain.retry import Failure, FailureKind
-from tinyagi.domain.spending import Price
-from tinyagi.domain.teams import Agent, Roster, Team
+from tinyagi.domain.routing import Agent, Roster, Team
+from tinyagi.domain.runs import Claim
 
 PROSE: Final = (
     "the order parcel customer invoice branch release test build server log table query report chart price "

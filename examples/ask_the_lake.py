@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that every reader of Spark code knows
 
-from tinyagi.keeper import Keeper
+from tinyagi.lake_service import LakeService
 from tinyagi.pipeline import lake
 from tinyagi.settings.home import find_home
 
@@ -67,7 +67,7 @@ if find_spec("duckdb") is not None:
 
 # %% PySpark: for questions that are too large for one machine's memory. The session takes some seconds to start.
 stack = ExitStack()
-shop = stack.enter_context(Keeper(home).reading())
+shop = stack.enter_context(LakeService(home).reading())
 
 
 def table(name: str) -> DataFrame:

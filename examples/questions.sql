@@ -54,7 +54,7 @@ SELECT channel, count(*) AS messages, count(DISTINCT coalesce(sender_id, sender)
   round(percentile(latency_ms, 0.5) / 1000, 1) AS p50_s,
   round(percentile(latency_ms, 0.95) / 1000, 1) AS p95_s
 FROM silver.messages
-WHERE from_agent IS NULL AND channel <> 'chatroom'
+WHERE from_agent IS NULL AND channel NOT IN ('board', 'chatroom', 'heartbeat', 'internal', 'schedule')
 GROUP BY channel
 ORDER BY messages DESC, channel;
 

@@ -11,7 +11,7 @@ import pytest
 from tinyagi.agents.skills import default_skills
 from tinyagi.agents.workspace import Workspace, prepare
 from tinyagi.domain.ids import AgentId
-from tinyagi.domain.teams import Agent
+from tinyagi.domain.routing import Agent
 
 CODER = Agent(AgentId("coder"), "Coder")
 NOBODY = 65_534

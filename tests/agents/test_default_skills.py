@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import psutil
 import pytest
 
-from tinyagi.agents.front_matter import parse
 from tinyagi.agents.memory import memory_index
 from tinyagi.agents.skills import DefaultSkill, default_skills
-from tinyagi.agents.texts import HEAD_LIMIT, TEXT_LIMIT
+from tinyagi.agents.workspace_files import HEAD_LIMIT, TEXT_LIMIT, front_matter
 
 ROUTES = {
     "/api/message": "POST",
@@ -96,7 +96,7 @@ FIELDS = {
     "PUT /api/agents/:id": {"name", "provider", "model"},
     "PUT /api/agents/:id/system-prompt": {"content"},
     "PUT /api/teams/:id": {"name", "agents", "leader_agent"},
-    "PUT /api/settings": {"monitoring"},
+    "PUT /api/settings": {"queue"},
 }
 
 SHELLS = [shell for shell in ("bash", "dash") if shutil.which(shell)]
@@ -126,6 +126,8 @@ class Recorder:
 
     port: int = 0
     calls: list[Call] = field(default_factory=list)
+    command_lines: list[str] = field(default_factory=list)
+    """Of the programs that called, read while each waits for its answer."""
 
 
 @pytest.fixture
@@ -137,6 +139,7 @@ def server() -> Iterator[Recorder]:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0)).decode()
             token, content_type = self.headers.get("Authorization"), self.headers.get("Content-Type")
             recorder.calls.append(Call(self.command, self.path, token, content_type, body))
+            recorder.command_lines.extend(lines_of_callers())
             self.send_response(200)
             self.send_header("Content-Length", "2")
             self.end_headers()
@@ -154,6 +157,12 @@ def server() -> Iterator[Recorder]:
         yield recorder
         http.shutdown()
         thread.join()
+
+
+def lines_of_callers() -> list[str]:
+    """The command lines of the curls that run below this test."""
+    children = psutil.Process().children(recursive=True)
+    return [" ".join(child.cmdline()) for child in children if child.name() == "curl"]
 
 
 def commands_of(skill: DefaultSkill) -> str:
@@ -184,7 +193,7 @@ def test_the_default_skills_are_these() -> None:
 
 @pytest.mark.parametrize("skill", default_skills(), ids=lambda skill: skill.id)
 def test_a_skill_says_what_it_is(skill: DefaultSkill) -> None:
-    said = parse(skill.text[:HEAD_LIMIT])
+    said = front_matter(skill.text[:HEAD_LIMIT])
 
     assert said["name"] == skill.id
     assert skill.version >= 1
@@ -216,6 +225,16 @@ def test_a_token_is_sent_when_there_is_one(skill: DefaultSkill, shell: str, serv
     run(skill, shell, tmp_path, {"TINYAGI_API_PORT": str(server.port), "TINYAGI_API_TOKEN": "s3 cret"})
 
     assert {call.token for call in server.calls} == {"Bearer s3 cret"}
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize("skill", CALLING, ids=lambda skill: skill.id)
+def test_no_command_line_shows_the_token(skill: DefaultSkill, shell: str, server: Recorder, tmp_path: Path) -> None:
+    run(skill, shell, tmp_path, {"TINYAGI_API_PORT": str(server.port), "TINYAGI_API_TOKEN": "s3cret-of-the-agent"})
+
+    assert len(server.command_lines) == len(server.calls)
+    for line in server.command_lines:
+        assert "s3cret" not in line
 
 
 @pytest.mark.parametrize("skill", default_skills(), ids=lambda skill: skill.id)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tinyagi.agents.front_matter import KEYS, parse
+from tinyagi.agents.workspace_files import KEYS, front_matter
 
 
 @pytest.mark.parametrize(
@@ -33,12 +33,12 @@ from tinyagi.agents.front_matter import KEYS, parse
     ],
 )
 def test_known_keys_are_read(text: str, said: dict[str, str]) -> None:
-    assert parse(text) == said
+    assert front_matter(text) == said
 
 
 @given(st.text(alphabet="-.:>|'\"\\ \n\r\tnamesury\u2028"))
 def test_any_text_has_front_matter_or_none(text: str) -> None:
-    said = parse("---\n" + text)
+    said = front_matter("---\n" + text)
 
     assert said.keys() <= KEYS
     assert all(said.values())

@@ -5,9 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from tinyagi.agents.errors import WorkspaceError
-from tinyagi.agents.pages import LARGEST, LeadsOutside, inside, read_page, write_page
-from tinyagi.agents.texts import TEXT_LIMIT
+from tinyagi.agents.workspace_files import (
+    LARGEST,
+    TEXT_LIMIT,
+    OutsideWorkspace,
+    WorkspaceError,
+    read_whole,
+    replace_whole,
+    resolve_inside,
+)
 from tinyagi.domain.errors import InvalidInput
 
 
@@ -19,22 +25,22 @@ def workspace(tmp_path: Path) -> Path:
 
 
 def test_a_page_is_read_as_it_was_written(workspace: Path) -> None:
-    write_page(workspace, workspace / "AGENTS.md", "Grüße,\nsei genau.\n")
+    replace_whole(workspace, workspace / "AGENTS.md", "Grüße,\nsei genau.\n")
 
-    assert read_page(workspace, workspace / "AGENTS.md") == "Grüße,\nsei genau.\n"
+    assert read_whole(workspace, workspace / "AGENTS.md") == "Grüße,\nsei genau.\n"
     assert [file.name for file in workspace.iterdir()] == ["AGENTS.md"]
 
 
 def test_a_page_that_is_not_there_is_empty(workspace: Path) -> None:
-    assert read_page(workspace, workspace / "AGENTS.md") == ""
-    assert read_page(workspace / "gone", workspace / "gone" / "AGENTS.md") == ""
+    assert read_whole(workspace, workspace / "AGENTS.md") == ""
+    assert read_whole(workspace / "gone", workspace / "gone" / "AGENTS.md") == ""
 
 
 def test_a_page_longer_than_an_agent_is_told_is_still_read_whole(workspace: Path) -> None:
     text = "x" * (TEXT_LIMIT * 2)
     (workspace / "AGENTS.md").write_text(text, encoding="utf-8")
 
-    assert read_page(workspace, workspace / "AGENTS.md") == text
+    assert read_whole(workspace, workspace / "AGENTS.md") == text
 
 
 def test_a_page_without_end_is_refused(workspace: Path) -> None:
@@ -42,19 +48,19 @@ def test_a_page_without_end_is_refused(workspace: Path) -> None:
         os.truncate(file.fileno(), LARGEST + 1)
 
     with pytest.raises(WorkspaceError, match="larger than 1 MiB"):
-        read_page(workspace, workspace / "AGENTS.md")
+        read_whole(workspace, workspace / "AGENTS.md")
 
 
 def test_more_than_an_agent_is_told_cannot_be_written(workspace: Path) -> None:
     with pytest.raises(InvalidInput, match="at most 64 KiB"):
-        write_page(workspace, workspace / "AGENTS.md", "ä" * (TEXT_LIMIT // 2 + 1))
+        replace_whole(workspace, workspace / "AGENTS.md", "ä" * (TEXT_LIMIT // 2 + 1))
 
     assert not (workspace / "AGENTS.md").exists()
 
 
 def test_half_a_character_cannot_be_written(workspace: Path) -> None:
     with pytest.raises(InvalidInput, match="surrogate"):
-        write_page(workspace, workspace / "AGENTS.md", "\ud800")
+        replace_whole(workspace, workspace / "AGENTS.md", "\ud800")
 
 
 def test_a_link_that_leads_outside_is_neither_read_nor_written(workspace: Path, tmp_path: Path) -> None:
@@ -63,10 +69,10 @@ def test_a_link_that_leads_outside_is_neither_read_nor_written(workspace: Path, 
     page = workspace / "AGENTS.md"
     page.symlink_to(outside)
 
-    with pytest.raises(LeadsOutside, match="leads out of the agent's workspace"):
-        read_page(workspace, page)
-    with pytest.raises(LeadsOutside):
-        write_page(workspace, page, "new")
+    with pytest.raises(OutsideWorkspace, match="leads out of the agent's workspace"):
+        read_whole(workspace, page)
+    with pytest.raises(OutsideWorkspace):
+        replace_whole(workspace, page, "new")
 
     assert outside.read_text(encoding="utf-8") == "secret"
     assert page.is_symlink()
@@ -77,7 +83,7 @@ def test_a_link_within_the_workspace_stays_a_link(workspace: Path) -> None:
     target.write_text("old", encoding="utf-8")
     page.symlink_to("CLAUDE.md")
 
-    write_page(workspace, page, "new")
+    replace_whole(workspace, page, "new")
 
     assert page.is_symlink()
     assert target.read_text(encoding="utf-8") == "new"
@@ -87,7 +93,7 @@ def test_a_workspace_that_is_a_link_itself_is_the_owners_choice(workspace: Path,
     alias = tmp_path / "alias"
     alias.symlink_to(workspace)
 
-    write_page(alias, alias / "AGENTS.md", "here")
+    replace_whole(alias, alias / "AGENTS.md", "here")
 
     assert (workspace / "AGENTS.md").read_text(encoding="utf-8") == "here"
 
@@ -96,14 +102,14 @@ def test_a_folder_in_the_place_of_a_page_is_refused(workspace: Path) -> None:
     (workspace / "AGENTS.md").mkdir()
 
     with pytest.raises(WorkspaceError, match="should be a regular file"):
-        read_page(workspace, workspace / "AGENTS.md")
+        read_whole(workspace, workspace / "AGENTS.md")
     with pytest.raises(WorkspaceError):
-        write_page(workspace, workspace / "AGENTS.md", "text")
+        replace_whole(workspace, workspace / "AGENTS.md", "text")
 
 
 def test_a_path_is_told_where_it_really_leads(workspace: Path) -> None:
     (workspace / "memory").mkdir()
 
-    assert inside(workspace, workspace / "memory") == (workspace / "memory").resolve()
-    with pytest.raises(LeadsOutside):
-        inside(workspace, workspace / "memory" / ".." / ".." / "other")
+    assert resolve_inside(workspace, workspace / "memory") == (workspace / "memory").resolve()
+    with pytest.raises(OutsideWorkspace):
+        resolve_inside(workspace, workspace / "memory" / ".." / ".." / "other")

@@ -9,21 +9,19 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.agents.conftest import PlainUser
-from tinyagi.agents.errors import PromptFileError, WorkspaceError
-from tinyagi.agents.prompt import (
+from tinyagi.agents.system_prompt import (
+    AgentProfile,
     Membership,
-    Profile,
     ProfileTexts,
     Teammate,
     memberships,
     read_profile_texts,
     system_prompt,
 )
-from tinyagi.agents.texts import TEXT_LIMIT
 from tinyagi.agents.workspace import Workspace
+from tinyagi.agents.workspace_files import TEXT_LIMIT, PromptFileError, WorkspaceError
 from tinyagi.domain.ids import AgentId, TeamId
-from tinyagi.domain.routing import prompt_from_room, prompt_from_teammate
-from tinyagi.domain.teams import Agent, Roster, Team
+from tinyagi.domain.routing import Agent, Roster, Team, prompt_from_room, prompt_from_teammate
 from tinyagi.domain.texts import clean
 
 GOLDEN = Path(__file__).parent / "data" / "prompt.md"
@@ -35,7 +33,7 @@ ROSTER = Roster(
     teams={DEV: Team(DEV, "Development", (CODER, TESTER), CODER), DOCS: Team(DOCS, "Docs", (WRITER, CODER), WRITER)},
     default=WRITER,
 )
-ALONE = Profile(CODER, "Coder", Path("/home/ada/tinyagi-workspace/coder"), Path("/home/ada/.tinyagi/files"))
+ALONE = AgentProfile(CODER, "Coder", Path("/home/ada/tinyagi-workspace/coder"), Path("/home/ada/.tinyagi/files"))
 MEMBER = replace(
     ALONE,
     teams=memberships(CODER, ROSTER),

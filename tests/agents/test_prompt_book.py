@@ -7,27 +7,26 @@ from pathlib import Path
 
 import pytest
 
-from tinyagi.agents import prompt_book
-from tinyagi.agents.errors import PromptFileError
-from tinyagi.agents.prompt import Membership, Profile, system_prompt
-from tinyagi.agents.prompt_book import PromptBook
+from tinyagi.agents import system_prompt as prompt_book
+from tinyagi.agents.system_prompt import AgentProfile, Membership, SystemPromptCache, system_prompt
 from tinyagi.agents.workspace import Workspace
+from tinyagi.agents.workspace_files import PromptFileError
 from tinyagi.domain.ids import AgentId, TeamId
 
 MINUTE_NS = 60_000_000_000
 
 
 @pytest.fixture
-def profile(workspace: Workspace) -> Profile:
-    return Profile(AgentId("coder"), "Coder", workspace.path, Path("/files"))
+def profile(workspace: Workspace) -> AgentProfile:
+    return AgentProfile(AgentId("coder"), "Coder", workspace.path, Path("/files"))
 
 
 @pytest.fixture
-def renderings(monkeypatch: pytest.MonkeyPatch) -> list[Profile]:
+def renderings(monkeypatch: pytest.MonkeyPatch) -> list[AgentProfile]:
     """What was rendered so far."""
-    rendered: list[Profile] = []
+    rendered: list[AgentProfile] = []
 
-    def render(profile: Profile) -> str:
+    def render(profile: AgentProfile) -> str:
         rendered.append(profile)
         return system_prompt(profile)
 
@@ -36,12 +35,14 @@ def renderings(monkeypatch: pytest.MonkeyPatch) -> list[Profile]:
 
 
 @pytest.fixture
-def book() -> PromptBook:
+def book() -> SystemPromptCache:
     """A book of a minute later, when every change so far has settled."""
-    return PromptBook(lambda: time.time_ns() + MINUTE_NS)
+    return SystemPromptCache(lambda: time.time_ns() + MINUTE_NS)
 
 
-def test_a_prompt_is_filled_from_the_workspace(book: PromptBook, profile: Profile, workspace: Workspace) -> None:
+def test_a_prompt_is_filled_from_the_workspace(
+    book: SystemPromptCache, profile: AgentProfile, workspace: Workspace
+) -> None:
     workspace.owner_text.write_text("The owner's words.")
     (workspace.memory / "ada.md").write_text("---\nname: Ada\nsummary: leads\n---\n")
 
@@ -53,7 +54,7 @@ def test_a_prompt_is_filled_from_the_workspace(book: PromptBook, profile: Profil
 
 
 def test_nothing_is_rendered_again_while_nothing_changed(
-    book: PromptBook, profile: Profile, renderings: list[Profile]
+    book: SystemPromptCache, profile: AgentProfile, renderings: list[AgentProfile]
 ) -> None:
     first = book.prompt_for(profile)
 
@@ -89,7 +90,7 @@ def forget_memory(workspace: Workspace) -> None:
     "change", [change_owner_text, change_soul, change_prompt_file, add_memory, change_memory, forget_memory]
 )
 def test_a_change_shows_in_the_next_prompt(
-    book: PromptBook, profile: Profile, workspace: Workspace, change: Callable[[Workspace], None]
+    book: SystemPromptCache, profile: AgentProfile, workspace: Workspace, change: Callable[[Workspace], None]
 ) -> None:
     (workspace.path / "role.md").write_text("role")
     (workspace.memory / "sub").mkdir()
@@ -101,7 +102,7 @@ def test_a_change_shows_in_the_next_prompt(
     assert book.prompt_for(profile, prompt_file=Path("role.md")) != before
 
 
-def test_a_change_of_settings_shows_in_the_next_prompt(book: PromptBook, profile: Profile) -> None:
+def test_a_change_of_settings_shows_in_the_next_prompt(book: SystemPromptCache, profile: AgentProfile) -> None:
     before = book.prompt_for(profile)
 
     assert book.prompt_for(profile, system_prompt="new") != before
@@ -110,9 +111,9 @@ def test_a_change_of_settings_shows_in_the_next_prompt(book: PromptBook, profile
 
 
 def test_a_fresh_change_is_not_trusted_to_be_the_last(
-    profile: Profile, renderings: list[Profile], workspace: Workspace
+    profile: AgentProfile, renderings: list[AgentProfile], workspace: Workspace
 ) -> None:
-    book = PromptBook(lambda: workspace.owner_text.stat().st_ctime_ns)
+    book = SystemPromptCache(lambda: workspace.owner_text.stat().st_ctime_ns)
 
     book.prompt_for(profile)
     book.prompt_for(profile)
@@ -121,13 +122,13 @@ def test_a_fresh_change_is_not_trusted_to_be_the_last(
 
 
 def test_a_fresh_memory_is_not_trusted_to_be_the_last(
-    profile: Profile, renderings: list[Profile], workspace: Workspace
+    profile: AgentProfile, renderings: list[AgentProfile], workspace: Workspace
 ) -> None:
     for text in (workspace.owner_text, workspace.soul):
         text.unlink()
     memory = workspace.memory / "ada.md"
     memory.touch()
-    book = PromptBook(lambda: memory.stat().st_ctime_ns)
+    book = SystemPromptCache(lambda: memory.stat().st_ctime_ns)
 
     book.prompt_for(profile)
     book.prompt_for(profile)
@@ -135,7 +136,9 @@ def test_a_fresh_memory_is_not_trusted_to_be_the_last(
     assert len(renderings) == 2
 
 
-def test_agents_have_pages_of_their_own(book: PromptBook, profile: Profile, renderings: list[Profile]) -> None:
+def test_agents_have_pages_of_their_own(
+    book: SystemPromptCache, profile: AgentProfile, renderings: list[AgentProfile]
+) -> None:
     other = replace(profile, agent=AgentId("tester"), name="Tester")
 
     prompts = [book.prompt_for(one) for one in (profile, other, profile, other)]
@@ -144,7 +147,9 @@ def test_agents_have_pages_of_their_own(book: PromptBook, profile: Profile, rend
     assert len(renderings) == 2
 
 
-def test_a_prompt_file_that_goes_away_is_told(book: PromptBook, profile: Profile, workspace: Workspace) -> None:
+def test_a_prompt_file_that_goes_away_is_told(
+    book: SystemPromptCache, profile: AgentProfile, workspace: Workspace
+) -> None:
     (workspace.path / "role.md").write_text("role")
     book.prompt_for(profile, prompt_file=Path("role.md"))
     (workspace.path / "role.md").unlink()

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from tinyagi.agents import memory
-from tinyagi.agents.prompt import Profile, system_prompt
 from tinyagi.agents.skills import RECORD, default_skills
-from tinyagi.agents.texts import HEAD_LIMIT, TEXT_LIMIT
+from tinyagi.agents.system_prompt import AgentProfile, system_prompt
 from tinyagi.agents.workspace import Workspace
+from tinyagi.agents.workspace_files import HEAD_LIMIT, TEXT_LIMIT
 from tinyagi.domain.ids import AgentId
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "workspace.md").read_text(encoding="utf-8")
@@ -47,7 +47,7 @@ def test_every_limit_is_documented(limit: str, value: str) -> None:
 
 
 def test_the_parts_of_a_prompt_come_in_the_documented_order() -> None:
-    profile = Profile(AgentId("a"), "A", Path("/a"), Path("/f"), soul="SOUL", owner_text="OWNER", extra="EXTRA")
+    profile = AgentProfile(AgentId("a"), "A", Path("/a"), Path("/f"), soul="SOUL", owner_text="OWNER", extra="EXTRA")
 
     prompt = system_prompt(profile)
 

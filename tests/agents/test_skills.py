@@ -6,8 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from tinyagi.agents.errors import WorkspaceError
-from tinyagi.agents.skills import RECORD, DefaultSkill, Skill, SkillSync, default_skills, list_skills, sync, version_of
+from tinyagi.agents.skills import (
+    RECORD,
+    DefaultSkill,
+    Skill,
+    SkillSync,
+    default_skills,
+    list_skills,
+    sync_skills,
+    version_of,
+)
+from tinyagi.agents.workspace_files import WorkspaceError
 
 
 def skill(version: int, body: str = "") -> DefaultSkill:
@@ -28,63 +37,63 @@ def file(folder: Path) -> Path:
 
 
 def test_a_missing_skill_is_copied(folder: Path, file: Path) -> None:
-    assert sync(folder, [OLD]) == SkillSync(copied=("notes",))
+    assert sync_skills(folder, [OLD]) == SkillSync(copied=("notes",))
     assert file.read_text() == OLD.text
 
 
 def test_a_skill_that_went_missing_is_copied_again(folder: Path, file: Path) -> None:
-    sync(folder, [OLD])
+    sync_skills(folder, [OLD])
     file.unlink()
 
-    assert sync(folder, [OLD]) == SkillSync(copied=("notes",))
+    assert sync_skills(folder, [OLD]) == SkillSync(copied=("notes",))
 
 
 def test_an_older_skill_is_replaced(folder: Path, file: Path) -> None:
-    sync(folder, [OLD])
+    sync_skills(folder, [OLD])
 
-    assert sync(folder, [NEW]) == SkillSync(updated=("notes",))
+    assert sync_skills(folder, [NEW]) == SkillSync(updated=("notes",))
     assert file.read_text() == NEW.text
-    assert sync(folder, [NEW]) == SkillSync()
+    assert sync_skills(folder, [NEW]) == SkillSync()
 
 
 def test_a_skill_of_a_newer_program_stays_and_is_still_ours(folder: Path, file: Path) -> None:
-    sync(folder, [NEW])
+    sync_skills(folder, [NEW])
 
-    assert sync(folder, [OLD]) == SkillSync()
+    assert sync_skills(folder, [OLD]) == SkillSync()
     assert file.read_text() == NEW.text
-    assert sync(folder, [skill(3)]) == SkillSync(updated=("notes",))
+    assert sync_skills(folder, [skill(3)]) == SkillSync(updated=("notes",))
 
 
 def test_a_text_that_changed_without_its_version_is_not_copied(folder: Path, file: Path) -> None:
-    sync(folder, [OLD])
+    sync_skills(folder, [OLD])
 
-    assert sync(folder, [skill(1, "same version")]) == SkillSync()
+    assert sync_skills(folder, [skill(1, "same version")]) == SkillSync()
     assert file.read_text() == OLD.text
 
 
 def test_a_skill_that_the_owner_edited_is_left_alone_and_reported(folder: Path, file: Path) -> None:
-    sync(folder, [OLD])
+    sync_skills(folder, [OLD])
     file.write_text(OLD.text + "mine\n")
 
-    assert sync(folder, [NEW]) == SkillSync(kept=("notes",))
-    assert sync(folder, [NEW]) == SkillSync(kept=("notes",))
+    assert sync_skills(folder, [NEW]) == SkillSync(kept=("notes",))
+    assert sync_skills(folder, [NEW]) == SkillSync(kept=("notes",))
     assert file.read_text() == OLD.text + "mine\n"
 
 
 def test_an_edit_taken_back_lets_the_skill_follow_again(folder: Path, file: Path) -> None:
-    sync(folder, [OLD])
+    sync_skills(folder, [OLD])
     file.write_text("mine")
-    sync(folder, [NEW])
+    sync_skills(folder, [NEW])
     file.write_text(OLD.text)
 
-    assert sync(folder, [NEW]) == SkillSync(updated=("notes",))
+    assert sync_skills(folder, [NEW]) == SkillSync(updated=("notes",))
 
 
 def test_a_skill_of_the_same_name_that_was_there_before_is_the_owners(folder: Path, file: Path) -> None:
     file.parent.mkdir()
     file.write_text("---\nname: notes\nversion: 0\n---\n")
 
-    assert sync(folder, [OLD]) == SkillSync(kept=("notes",))
+    assert sync_skills(folder, [OLD]) == SkillSync(kept=("notes",))
 
 
 def test_skills_of_the_owner_and_files_beside_ours_are_untouched(folder: Path) -> None:
@@ -94,8 +103,8 @@ def test_skills_of_the_owner_and_files_beside_ours_are_untouched(folder: Path) -
         path.parent.mkdir()
         path.write_text("x")
 
-    sync(folder, [OLD])
-    sync(folder, [NEW])
+    sync_skills(folder, [OLD])
+    sync_skills(folder, [NEW])
 
     assert (mine.read_text(), beside.read_text()) == ("x", "x")
 
@@ -104,32 +113,32 @@ def test_skills_of_the_owner_and_files_beside_ours_are_untouched(folder: Path) -
 def test_a_crash_between_skill_and_record_does_not_make_the_skill_the_owners(
     folder: Path, file: Path, before: list[DefaultSkill], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sync(folder, before)
+    sync_skills(folder, before)
     record = (folder / RECORD).read_bytes() if before else None
-    sync(folder, [NEW])
+    sync_skills(folder, [NEW])
     if record is None:
         (folder / RECORD).unlink()
     else:
         (folder / RECORD).write_bytes(record)
 
-    assert sync(folder, [NEW]) == SkillSync()
-    assert sync(folder, [skill(3)]) == SkillSync(updated=("notes",))
+    assert sync_skills(folder, [NEW]) == SkillSync()
+    assert sync_skills(folder, [skill(3)]) == SkillSync(updated=("notes",))
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"written": 1}', '{"written": {"notes": 1}}', "[" * 60_000, "\xff"])
 def test_a_damaged_record_loses_no_edit(folder: Path, file: Path, text: str) -> None:
-    sync(folder, [OLD])
+    sync_skills(folder, [OLD])
     file.write_text("mine")
     (folder / RECORD).write_text(text)
 
-    assert sync(folder, [NEW]) == SkillSync(kept=("notes",))
+    assert sync_skills(folder, [NEW]) == SkillSync(kept=("notes",))
     assert file.read_text() == "mine"
 
 
 def test_a_record_cannot_name_files_elsewhere(folder: Path, tmp_path: Path) -> None:
     (folder / RECORD).write_text(json.dumps({"written": {"../elsewhere": "0"}}))
 
-    assert sync(folder, [OLD]) == SkillSync(copied=("notes",))
+    assert sync_skills(folder, [OLD]) == SkillSync(copied=("notes",))
     assert not (tmp_path.parent / "elsewhere").exists()
 
 
@@ -143,7 +152,7 @@ def test_nothing_is_written_through_a_link(folder: Path, linked: str, is_there: 
     if is_there:
         target.mkdir()
 
-    assert sync(folder, [OLD]) == SkillSync(kept=("notes",))
+    assert sync_skills(folder, [OLD]) == SkillSync(kept=("notes",))
     assert not is_there or not list(target.iterdir())
 
 
@@ -152,12 +161,12 @@ def test_something_else_in_the_place_of_a_skill_stays(folder: Path, make: object
     assert callable(make)
     make(folder / "notes")
 
-    assert sync(folder, [OLD, DefaultSkill("other", 1, "x")]) == SkillSync(copied=("other",), kept=("notes",))
+    assert sync_skills(folder, [OLD, DefaultSkill("other", 1, "x")]) == SkillSync(copied=("other",), kept=("notes",))
 
 
 def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
     with pytest.raises(WorkspaceError, match="notes"):
-        sync(tmp_path / "nowhere", [OLD])
+        sync_skills(tmp_path / "nowhere", [OLD])
 
 
 @pytest.mark.parametrize(
@@ -168,7 +177,7 @@ def test_a_version_is_a_number_or_nothing(said: str, version: int) -> None:
 
 
 def test_skills_are_listed_by_id_with_what_they_say(folder: Path) -> None:
-    sync(folder)
+    sync_skills(folder)
     (folder / "zoo").mkdir()
     (folder / "zoo" / "SKILL.md").write_text("no front matter")
     (folder / "bare").mkdir()
@@ -182,11 +191,11 @@ def test_skills_are_listed_by_id_with_what_they_say(folder: Path) -> None:
 
 
 def test_an_emptied_skill_is_off_and_stays_so(folder: Path, file: Path) -> None:
-    sync(folder, [OLD])
+    sync_skills(folder, [OLD])
     file.write_text("")
 
     assert list_skills(folder) == ()
-    assert sync(folder, [NEW]) == SkillSync(kept=("notes",))
+    assert sync_skills(folder, [NEW]) == SkillSync(kept=("notes",))
     assert file.read_text() == ""
 
 

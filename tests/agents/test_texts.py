@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from tinyagi.agents.errors import WorkspaceError
-from tinyagi.agents.texts import (
+from tinyagi.agents.workspace_files import (
     HEAD_LIMIT,
     TEXT_LIMIT,
+    WorkspaceError,
+    as_workspace_error,
     create_text,
-    explained,
     read_head,
     read_text,
     replace_text,
@@ -64,7 +64,7 @@ def test_what_is_no_regular_file_is_refused_and_never_waited_for(tmp_path: Path,
 def test_a_link_in_circles_is_told(tmp_path: Path) -> None:
     (tmp_path / "a.md").symlink_to("a.md")
 
-    with pytest.raises(WorkspaceError, match="in circles"):
+    with pytest.raises(WorkspaceError, match="circular link"):
         read_text(tmp_path / "a.md")
 
 
@@ -124,5 +124,5 @@ def test_a_full_disk_leaves_the_old_text(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_an_error_that_nobody_foresaw_is_told_as_the_system_puts_it() -> None:
-    with pytest.raises(WorkspaceError, match=r"cannot be used: odd. Check the path"), explained(Path("x")):
+    with pytest.raises(WorkspaceError, match=r"cannot be used: odd. Check the path"), as_workspace_error(Path("x")):
         raise OSError(errno.EIO, "odd")

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import stat
 import subprocess
 import sys
 import threading
@@ -12,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from tests.agents.conftest import CODER, PlainUser
-from tinyagi.agents.errors import WorkspaceError
 from tinyagi.agents.skills import DefaultSkill, default_skills
 from tinyagi.agents.workspace import Workspace, prepare, take_reset_flag
+from tinyagi.agents.workspace_files import WorkspaceError
 from tinyagi.domain.ids import AgentId
-from tinyagi.domain.teams import Agent
+from tinyagi.domain.routing import Agent
 
 TEXTS = ("AGENTS.md", "heartbeat.md", ".tinyagi/SOUL.md")
 
@@ -24,7 +25,7 @@ KILLED_AT_A_FILE = """
 import os, signal, sys
 from pathlib import Path
 from tinyagi.agents.workspace import prepare
-from tinyagi.domain.teams import Agent
+from tinyagi.domain.routing import Agent
 link, left = os.link, iter(range(int(sys.argv[2])))
 os.link = lambda *paths: link(*paths) if next(left, None) is not None else os.kill(os.getpid(), signal.SIGKILL)
 prepare(Path(sys.argv[1]), Agent("coder", "Coder"))
@@ -48,6 +49,18 @@ def test_a_new_folder_has_all_that_an_agent_needs(folder: Path) -> None:
     assert "@coder" in workspace.owner_text.read_text()
     assert workspace.memory.is_dir()
     assert (workspace.skills / "memory" / "SKILL.md").is_file()
+
+
+def test_a_new_folder_is_the_owners_only_and_one_that_is_there_keeps_its_mode(tmp_path: Path) -> None:
+    shared = tmp_path / "shared"
+    shared.mkdir(mode=0o755)
+    shared.chmod(0o755)
+
+    prepare(shared, CODER)
+    prepare(tmp_path / "agents" / "coder", CODER)
+
+    assert stat.S_IMODE(shared.stat().st_mode) == 0o755
+    assert stat.S_IMODE((tmp_path / "agents" / "coder").stat().st_mode) == 0o700
 
 
 def test_claude_finds_the_skills_by_a_link_that_survives_a_move(workspace: Workspace, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from tests.contract.conftest import CODER
 from tinyagi.backup.create import Created, create
 from tinyagi.domain.messages import NewMessage
 from tinyagi.settings.home import Home
-from tinyagi.store.sqlite.store import SqliteStore
+from tinyagi.store.store import Store
 
 NOW = 1_794_971_700_000
 FILES = {
@@ -61,7 +61,7 @@ def furnish(home: Home, workspaces: Path) -> None:
 
 def add_messages(home: Home, *texts: str) -> None:
     async def add() -> None:
-        async with await SqliteStore.open(home.database) as store:
+        async with await Store.open(home.database) as store:
             for text in texts:
                 await store.queue.enqueue(NewMessage(text, CODER, sender="Ada"))
 

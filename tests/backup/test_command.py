@@ -10,11 +10,11 @@ import pytest
 from tests.backup.conftest import add_messages, messages, state
 from tests.cli.conftest import Shell
 from tests.daemon.test_pidfile import another_process
-from tinyagi.pipeline.lock import writer_lock
+from tinyagi.pipeline.lake import writer_lock
 from tinyagi.settings.home import Home
-from tinyagi.store.statements import load_migrations
+from tinyagi.store.migrations import load_migrations
 
-NEWEST = load_migrations("sqlite")[-1][0]
+NEWEST = load_migrations()[-1][0]
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def test_a_backup_says_where_it_is_and_what_it_lacks(shell: Shell) -> None:
     (name,) = archives(shell.home)
     assert result.exit_code == 0, result.stderr
     assert result.stdout.startswith(f"{shell.home.backups / name}  ")
-    assert result.stderr == "Not part of it: workspaces and lake; add --workspaces --lake.\n"
+    assert result.stderr == "Not included: workspaces and lake; add --workspaces --lake.\n"
 
 
 def test_json_of_a_backup_names_the_archive_and_holds_no_secret(shell: Shell) -> None:
@@ -72,8 +72,8 @@ def test_the_list_shows_every_kind_of_backup_newest_first(shell: Shell) -> None:
         ("before-restore-20200101T000000Z", "before-restore"),
     ]
     assert (listed[0]["problem"], listed[0]["holds"], listed[0]["schema"]) == (None, ["home"], NEWEST)
-    assert "is no backup of TinyAGI" in listed[1]["problem"]
-    assert "damaged, or no backup" in next(line for line in shown.splitlines() if "broken.zip" in line)
+    assert "is not a TinyAGI backup" in listed[1]["problem"]
+    assert "damaged, or not a backup" in next(line for line in shown.splitlines() if "broken.zip" in line)
     assert "the database before an upgrade" in shown
 
 
@@ -125,7 +125,7 @@ def test_a_refused_archive_makes_no_home(shell: Shell, tmp_path: Path) -> None:
     result = shell("backup", "restore", str(tmp_path / "foreign.zip"), "--to", str(tmp_path / "new"))
 
     assert result.exit_code == 1
-    assert "is no backup of TinyAGI" in result.stderr
+    assert "is not a TinyAGI backup" in result.stderr
     assert not (tmp_path / "new").exists()
 
 
@@ -137,9 +137,11 @@ def test_what_is_no_archive_is_refused_with_a_sentence(shell: Shell, name: str) 
     result = shell("backup", "restore", name, "--yes")
 
     assert result.exit_code == 1
-    assert {"tinyagi-1.db": "copy of the database alone", "folder": "no restore made", "none": "no backup none"}[
-        name
-    ] in result.stderr
+    assert {
+        "tinyagi-1.db": "copy of the database only",
+        "folder": "not a folder from a restore",
+        "none": "no backup none",
+    }[name] in result.stderr
 
 
 def test_a_home_that_another_process_works_on_is_not_restored(shell: Shell) -> None:
@@ -150,7 +152,7 @@ def test_a_home_that_another_process_works_on_is_not_restored(shell: Shell) -> N
         result = shell("backup", "restore", name, "--yes")
 
         assert result.exit_code == 1
-        assert "works on" in result.stderr
+        assert "is already running on" in result.stderr
         assert state(shell.home.path) == before
 
 
@@ -176,7 +178,7 @@ def test_a_restore_that_was_cut_off_is_completed_before_the_next_one(shell: Shel
     result = shell("backup", "restore", name, "--yes")
 
     assert result.exit_code == 0, result.stderr
-    assert "x.zip was cut off before it changed anything" in result.stderr
+    assert "x.zip was interrupted before it changed anything" in result.stderr
     assert not staging.exists()
 
 

@@ -18,7 +18,7 @@ from tinyagi.backup.swap import finish
 from tinyagi.domain.errors import Conflict
 from tinyagi.domain.messages import NewMessage
 from tinyagi.settings.home import Home
-from tinyagi.store.sqlite.store import SqliteStore
+from tinyagi.store.store import Store
 from tinyagi.wiring import open_eraser, open_inbox
 
 BEFORE, AFTER = ["one", "two", "three"], ["one", "two", "three", "four", "five"]
@@ -74,7 +74,7 @@ def test_a_folder_that_a_start_made_in_between_is_no_obstacle(home: Home, tmp_pa
 def test_a_journal_that_cannot_be_read_is_a_sentence(home: Home) -> None:
     home.restore_journal.write_text("{")
 
-    with pytest.raises(Exception, match="says how a restore was to end"):
+    with pytest.raises(Exception, match="is the journal of an interrupted restore"):
         finish(home)
 
 
@@ -90,7 +90,7 @@ def prepare(archive: Path, template: Path) -> None:
     (home.path / "workspaces" / "coder" / "run.sh").write_text("changed")
 
     async def copy_in_use() -> None:
-        async with await SqliteStore.open(home.database) as store:
+        async with await Store.open(home.database) as store:
             await store.queue.enqueue(NewMessage("five", CODER))
             shutil.copytree(home.path, template, symlinks=True)
 
@@ -144,8 +144,8 @@ def assert_refused(home: Home) -> None:
 
     with pytest.raises(Conflict, match="`tinyagi start` completes it"):
         asyncio.run(enter())
-    with pytest.raises(Conflict, match="under way or was cut off"):
+    with pytest.raises(Conflict, match="running or was interrupted"):
         open_eraser(home)
     if home.database.exists():
-        with pytest.raises(Conflict, match="under way or was cut off"):
+        with pytest.raises(Conflict, match="running or was interrupted"):
             made(home)

@@ -19,14 +19,14 @@ from tests.e2e.test_crash import until_finished, worker
 from tests.e2e.workers import LANES, POLICY
 from tinyagi.backup.archive import open_archive
 from tinyagi.backup.create import create
-from tinyagi.backup.errors import BackupError
+from tinyagi.backup.manifest import BackupError
 from tinyagi.backup.restore import restore
 from tinyagi.domain.errors import NotFound, StoreError
 from tinyagi.domain.messages import NewMessage
 from tinyagi.pipeline.errors import LakeBusy
-from tinyagi.pipeline.lock import writer_lock
+from tinyagi.pipeline.lake import writer_lock
 from tinyagi.settings.home import Home
-from tinyagi.store.sqlite.store import SqliteStore
+from tinyagi.store.store import Store
 
 MESSAGES = 200
 
@@ -36,7 +36,7 @@ async def test_a_backup_under_load_restores_every_row_that_was_committed_before_
     home, other = Home(tmp_path / "home"), Home(tmp_path / "other")
     home.prepare()
     other.path.mkdir()
-    async with await SqliteStore.open(home.database, policy=POLICY) as store:
+    async with await Store.open(home.database, policy=POLICY) as store:
         await store.queue.enqueue(NewMessage("0", LANES[0]))
         async with worker(home.database):
             # The worker is busy now, and stays so while messages come in.
@@ -64,7 +64,7 @@ async def test_a_backup_under_load_restores_every_row_that_was_committed_before_
     stored = messages(other)
     assert stored[: before + 1] == [str(number) for number in range(before + 1)]
     assert stored == [str(number) for number in range(len(stored))], "what came meanwhile has no gap either"
-    async with await SqliteStore.open(other.database, policy=POLICY) as store, worker(other.database):
+    async with await Store.open(other.database, policy=POLICY) as store, worker(other.database):
         # Runs that were under way are begun again, and everything comes to its end.
         await until_finished(store, len(stored))
 
@@ -127,7 +127,7 @@ def test_two_homes_that_share_a_folder_for_backups_at_the_same_second_both_have_
 def test_a_file_that_is_there_is_not_overwritten(home: Home, tmp_path: Path) -> None:
     (tmp_path / "mine.zip").write_text("precious")
 
-    with pytest.raises(BackupError, match="is there already"):
+    with pytest.raises(BackupError, match="already exists"):
         made(home, to=tmp_path / "mine.zip")
 
     assert (tmp_path / "mine.zip").read_text() == "precious"

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from tests.backup.conftest import NOW, made, state
-from tinyagi.backup.errors import ArchiveRefused, BackupError
+from tinyagi.backup.manifest import ArchiveRefused, BackupError
 from tinyagi.backup.restore import restore
 from tinyagi.settings.home import Home
-from tinyagi.store.statements import load_migrations
+from tinyagi.store.migrations import load_migrations
 
 Fields = dict[str, Any]
 Entries = dict[str, bytes]
@@ -69,7 +69,7 @@ def test_a_forged_archive_that_is_true_is_taken(home: Home, archive: Path) -> No
 def test_a_truncated_archive(home: Home, archive: Path, share: float) -> None:
     os.truncate(archive, int(archive.stat().st_size * share))
 
-    refused(archive, home, "is no backup of TinyAGI, or a damaged one")
+    refused(archive, home, "is not a TinyAGI backup, or it is damaged")
 
 
 def test_a_byte_that_was_changed(home: Home, archive: Path) -> None:
@@ -86,14 +86,14 @@ def test_a_file_that_is_not_the_one_of_the_checksum(home: Home, archive: Path) -
     def change(_: Fields, entries: Entries) -> None:
         entries["home/files/note.txt"] = b"an attachmenT"
 
-    refused(forged(archive, change), home, "note.txt is not what the list of contents says")
+    refused(forged(archive, change), home, "note.txt does not match the list of contents")
 
 
 @pytest.mark.parametrize("content", [b"", b"hello", b"PK\x05\x06" + bytes(18)])
 def test_a_file_of_another_program(home: Home, tmp_path: Path, content: bytes) -> None:
     (tmp_path / "other.zip").write_bytes(content)
 
-    refused(tmp_path / "other.zip", home, "is no backup of TinyAGI")
+    refused(tmp_path / "other.zip", home, "is not a TinyAGI backup")
 
 
 @pytest.mark.parametrize("manifest", ["[]", "{", '{"kind": "other"}', "[" * 100_000])
@@ -101,7 +101,7 @@ def test_a_zip_of_another_program(home: Home, tmp_path: Path, manifest: str) -> 
     with zipfile.ZipFile(tmp_path / "other.zip", "w") as packed:
         packed.writestr("manifest.json", manifest)
 
-    refused(tmp_path / "other.zip", home, "is no backup of TinyAGI")
+    refused(tmp_path / "other.zip", home, "is not a TinyAGI backup")
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,9 @@ def test_a_zip_of_another_program(home: Home, tmp_path: Path, manifest: str) -> 
     ],
 )
 def test_a_name_that_leads_elsewhere(home: Home, archive: Path, name: str) -> None:
-    refused(forged(archive, lambda fields, entries: announce(fields, entries, name)), home, "is outside of what")
+    refused(
+        forged(archive, lambda fields, entries: announce(fields, entries, name)), home, "is not an entry of a backup"
+    )
 
 
 @pytest.mark.parametrize("kind", [stat.S_IFLNK, stat.S_IFCHR, stat.S_IFIFO])
@@ -137,7 +139,7 @@ def test_an_entry_that_is_no_file(home: Home, archive: Path, kind: int) -> None:
                 info.external_attr = (kind | 0o777) << 16
             forged_one.writestr(info, packed.read(info.filename))
 
-    refused(path, home, "settings.json is not the file that is announced")
+    refused(path, home, "settings.json does not match the list of contents")
 
 
 @pytest.mark.parametrize("target", ["/etc", "../../..", "..", "../coder2/x", ""])
@@ -145,19 +147,21 @@ def test_a_link_that_leads_out(home: Home, archive: Path, target: str) -> None:
     def change(fields: Fields, _: Entries) -> None:
         fields["links"]["workspaces/coder/out"] = target
 
-    refused(forged(archive, change), home, "the link 'workspaces/coder/out' leads out of its folder")
+    refused(forged(archive, change), home, "the link 'workspaces/coder/out' points outside its folder")
 
 
 def test_a_file_below_a_link(home: Home, archive: Path) -> None:
     def change(fields: Fields, entries: Entries) -> None:
         announce(fields, entries, "workspaces/coder/.claude/skills/x")
 
-    refused(forged(archive, change), home, "lies below an entry that is no folder")
+    refused(forged(archive, change), home, "is below an entry that is not a folder")
 
 
 def test_more_files_than_are_announced(home: Home, archive: Path) -> None:
     refused(
-        forged(archive, lambda _, entries: entries.update({"home/files/more": b""})), home, "does not hold the files"
+        forged(archive, lambda _, entries: entries.update({"home/files/more": b""})),
+        home,
+        "its files do not match its list of contents",
     )
 
 
@@ -165,7 +169,7 @@ def test_fewer_files_than_are_announced(home: Home, archive: Path) -> None:
     def change(_: Fields, entries: Entries) -> None:
         del entries["home/files/note.txt"]
 
-    refused(forged(archive, change), home, "does not hold the files")
+    refused(forged(archive, change), home, "its files do not match its list of contents")
 
 
 def test_an_archive_without_a_database(home: Home, archive: Path) -> None:
@@ -181,7 +185,7 @@ def test_a_later_format(home: Home, archive: Path) -> None:
 
 
 def test_a_newer_schema(home: Home, archive: Path, tmp_path: Path) -> None:
-    newest = load_migrations("sqlite")[-1][0]
+    newest = load_migrations()[-1][0]
 
     def change(fields: Fields, entries: Entries) -> None:
         path = tmp_path / "newer.db"

@@ -11,11 +11,10 @@ from pathlib import Path
 import pytest
 
 from tests.backup.conftest import FILES, NOW, add_messages, made, messages, state, without_database, wreck
-from tinyagi.backup.errors import BackupError
+from tinyagi.backup.manifest import BackupError
 from tinyagi.backup.restore import restore
 from tinyagi.pipeline.errors import LakeBusy
-from tinyagi.pipeline.lock import writer_lock
-from tinyagi.pipeline.manifest import Manifest, Pin, write_manifest
+from tinyagi.pipeline.lake import LakeManifest, Pin, write_manifest, writer_lock
 from tinyagi.settings.home import Home
 
 BEFORE = ["one", "two", "three"]
@@ -30,7 +29,7 @@ def bare(home: Home) -> dict[str, str]:
 def lay_lake(home: Home, *, through: int) -> None:
     (home.lake / "bronze").mkdir(parents=True, exist_ok=True)
     (home.lake / "bronze" / "part.parquet").write_text(f"up to {through}")
-    write_manifest(home.lake / "manifest.json", Manifest(1, through, 0, {"bronze.events": Pin(1, through)}))
+    write_manifest(home.lake / "manifest.json", LakeManifest(1, through, 0, {"bronze.events": Pin(1, through)}))
 
 
 def test_a_home_is_restored_elsewhere_with_every_row_and_file(home: Home, tmp_path: Path) -> None:
@@ -200,7 +199,7 @@ def test_what_a_restore_replaced_in_one_home_is_not_put_into_another(home: Home,
     other.path.mkdir()
     assert restored.kept is not None
 
-    with pytest.raises(BackupError, match="belongs to another home"):
+    with pytest.raises(BackupError, match="does not belong to"):
         restore(restored.kept, other, now=NOW)
 
     assert list(other.path.iterdir()) == []

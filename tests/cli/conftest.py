@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,11 +11,15 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from tests.server.conftest import Premises, closed_premises, premises
+from tests.support.fake_llm import FakeLlm, fake_llm
 from tinyagi.cli.main import app
+from tinyagi.providers.api_formats import AnthropicFormat, OpenAIFormat
 from tinyagi.settings.home import Home
 
 __all__ = ["closed_premises", "premises"]
 
+KEY = "sk-right-0123456789"
+"""The key that `llm` takes."""
 CLEAN = dict.fromkeys(("TINYAGI_HOME", "TINYAGI_API_PORT", "TINYCLAW_API_PORT", "TINYAGI_API_TOKEN"))
 
 
@@ -66,3 +71,32 @@ def shell(tmp_path: Path) -> Shell:
 def remote(premises: Premises) -> Remote:
     """Against the server of the premises."""
     return Remote(Shell(premises.home, str(premises.http.base_url)))
+
+
+@pytest.fixture
+def bare_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A machine without provider programs and keys; returns the only folder on its PATH."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", str(folder))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENROUTER_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    return folder
+
+
+@pytest.fixture
+async def llm(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[FakeLlm]:
+    """A model on loopback in the place of the official endpoints, too."""
+    async with fake_llm() as llm:
+        # Another host than in `llm.url`: endpoints are official by their host.
+        official = f"http://localhost:{llm.port}"
+        monkeypatch.setattr(AnthropicFormat, "official", official)
+        monkeypatch.setattr(OpenAIFormat, "official", f"{official}/v1")
+        llm.key = KEY
+        yield llm
+
+
+@pytest.fixture
+def typed(shell: Shell) -> Remote:
+    return Remote(shell)

@@ -41,11 +41,12 @@ def test_a_company_is_set_up_started_asked_and_stopped(home: Path) -> None:
     begun = tinyagi(home)
     assert begun.returncode == 0, begun.stderr
     assert "http://127.0.0.1:" in begun.stdout
-    assert "TinyAGI runs already" in tinyagi(home).stdout
+    assert "TinyAGI is already running" in tinyagi(home).stdout
 
     answered = tinyagi(home, "send", "@coder hello", "--wait")
     assert answered.returncode == 0, answered.stderr
-    assert "It was told: “hello”" in answered.stdout
+    assert "You wrote: “hello”" in answered.stdout
+    assert "Connect a model: tinyagi setup" in answered.stdout
 
     assert json.loads(tinyagi(home, "status", "--json").stdout)["running"]
     assert tinyagi(home, "stop").returncode == 0

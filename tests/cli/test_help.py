@@ -27,10 +27,12 @@ print("\\nLOADED", *sorted({{name.partition(".")[0] for name in sys.modules}}))
 """
 READS = {
     "agent list", "agent show", "agent provider", "team list", "team show", "team visualize", "chatroom",
-    "provider show", "provider list", "model", "pairing list", "pairing pending", "pairing approved", "schedule list",
+    "setup", "provider show", "provider list", "provider check", "model",
+    "pairing list", "pairing pending", "pairing approved", "schedule list",
     "queue status", "queue dead", "trace", "plugin list", "bench", "status", "logs", "version", "doctor", "demo",
     "pipeline run", "pipeline status", "pipeline tables", "pipeline query", "pipeline report", "pipeline verify",
-    "pipeline replay", "backup list",
+    "pipeline replay", "backup list", "queue list", "settings get", "task list", "task show",
+    "project list", "recall",
 }  # fmt: skip
 DESTROYS = {
     "agent remove": ("coder",),
@@ -40,6 +42,9 @@ DESTROYS = {
     "pairing unpair": ("telegram", "7"),
     "schedule remove": ("morning",),
     "queue delete": ("7",),
+    "queue cancel": ("7",),
+    "task remove": ("T-1",),
+    "project remove": ("WEB",),
     "queue kill": ("7",),
     "pipeline backfill": (),
     "pipeline vacuum": ("--keep-hours", "0"),
@@ -87,6 +92,13 @@ def test_every_command_says_what_it_does_and_gives_an_example(name: str, shell: 
     assert "Examples:" in result.stdout or name == "version"
 
 
+def test_each_example_has_a_line_of_its_own(shell: Shell) -> None:
+    lines = [line.strip() for line in shell("queue", "list", "--help").stdout.splitlines()]
+
+    begin = lines.index("Examples:")
+    assert lines[begin + 1 : begin + 3] == ["tinyagi queue list", "tinyagi queue list --agent coder --json"]
+
+
 @pytest.mark.parametrize("name", sorted(READS))
 def test_every_read_prints_json(name: str) -> None:
     assert "--json" in [flag for option in COMMANDS[name].params for flag in option.opts]
@@ -113,3 +125,9 @@ def test_an_unknown_command_is_a_wrong_call(shell: Shell) -> None:
 
 def test_the_version_is_printed(shell: Shell) -> None:
     assert shell("version").stdout.strip() == shell.json("version")["version"]
+    assert shell("--version").stdout == shell("version").stdout
+
+
+@pytest.mark.parametrize("arguments", [(), ("queue",), ("queue", "dead")])
+def test_h_is_short_for_help(shell: Shell, arguments: tuple[str, ...]) -> None:
+    assert shell(*arguments, "-h").stdout == shell(*arguments, "--help").stdout

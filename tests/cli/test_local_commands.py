@@ -2,14 +2,15 @@
 
 import os
 import pty
+import re
 import subprocess
 import sys
 
 import pytest
 
 from tests.cli.conftest import Shell
-from tinyagi.cli.screen import duration, readable
-from tinyagi.plugins.discovery import find
+from tinyagi.cli.terminal import duration, readable
+from tinyagi.plugins.discovery import find_plugins
 from tinyagi.settings.home import Home
 
 # Passwords are asked for at the controlling terminal, whatever stdin is.
@@ -22,10 +23,18 @@ def test_a_new_plugin_can_be_loaded(shell: Shell) -> None:
     result = shell("plugin", "new", "my-plugin")
 
     assert result.exit_code == 0, result.stderr
-    (plugin,) = find(shell.home.plugins, entry_points=False)
+    (plugin,) = find_plugins(shell.home.plugins, entry_points=False)
     module = plugin.load()
     assert module.transform_incoming("hello", None) == "hello"  # type: ignore[attr-defined]
     assert [one["name"] for one in shell.json("plugin", "list")] == ["my-plugin"]
+
+
+def test_the_doctor_counts_in_plurals(shell: Shell) -> None:
+    shell("agent", "add", "coder", "--provider", "scripted")
+    last = shell("doctor").stdout.splitlines()[-1]
+
+    assert re.fullmatch(r"\d+ ok(, (1 (hint|warning|problem)|\d+ (hints|warnings|problems)))+", last), last
+    assert "1 hints" not in last
 
 
 def test_a_plugin_is_never_overwritten(shell: Shell) -> None:
@@ -105,22 +114,21 @@ def at_terminal(home: Home, *arguments: str, answers: dict[str, str]) -> tuple[i
 
 def test_a_wizard_asks_for_what_the_options_leave_open(shell: Shell) -> None:
     answers = {"Id of the new agent": "clerk", "Its name": "The Clerk", "Its model": "opus"}
-    code, shown = at_terminal(shell.home, "agent", "add", "--provider", "scripted", answers=answers)
+    code, shown = at_terminal(shell.home, "agent", "add", "--provider", "anthropic", answers=answers)
 
     assert code == 0, shown
     assert "Its provider" not in shown
-    assert shell.settings["agents"]["clerk"] == {"name": "The Clerk", "provider": "scripted", "model": "opus"}
+    assert shell.settings["agents"]["clerk"] == {"name": "The Clerk", "provider": "anthropic", "model": "opus"}
 
 
 def test_a_wizard_asks_again_until_the_answer_is_a_choice(shell: Shell) -> None:
     # The space behind the colon comes after all that was typed ahead has been thrown away.
-    token = "The bot's token, from @BotFather: "
-    answers = {"Which channel": "pigeon", "Please say one of": "telegram", token: "123:abcdefghijkl"}
-    code, shown = at_terminal(shell.home, "channel", "setup", answers=answers)
+    answers = {"What calls it": "pigeon", "Please type one of": "api", "The secret: ": "123:abcdefghijkl"}
+    code, shown = at_terminal(shell.home, "provider", "add", "local", "--url", "http://127.0.0.1:1", answers=answers)
 
     assert code == 0, shown
     assert "abcdefghijkl" not in shown
-    assert shell.settings["channels"]["telegram"]["bot_token"] == "123:abcdefghijkl"
+    assert shell.settings["custom_providers"]["local"]["api_key"] == "123:abcdefghijkl"
 
 
 @pytest.mark.parametrize(("key", "code"), [("n", 1), ("y", 0)])

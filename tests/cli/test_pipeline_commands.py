@@ -14,12 +14,12 @@ import pytest
 from tests.cli.conftest import CLEAN, Shell
 from tests.support.histories import write_history
 from tests.support.lakes import lay
-from tinyagi.engine.archiving import LAKE
-from tinyagi.pipeline.lock import writer_lock
+from tinyagi.engine.pipeline_trigger import LAKE
+from tinyagi.pipeline.lake import writer_lock
 from tinyagi.pipeline.tables.catalog import TABLES
 from tinyagi.settings.environment import snapshot
 from tinyagi.settings.home import Home
-from tinyagi.store.sqlite.store import SqliteStore
+from tinyagi.store.store import Store
 
 DAY = date(2026, 3, 14)
 RUNS = [{"claim_id": f"c{number}", "agent": "coder", "date": DAY} for number in range(3)]
@@ -34,7 +34,7 @@ main()
 
 async def acknowledge(home: Home, position: int | None) -> int | None:
     """The lake's cursor, moved first when a position is named."""
-    async with await SqliteStore.open(home.database) as store:
+    async with await Store.open(home.database) as store:
         if position is not None:
             await store.events.acknowledge(LAKE, position)
         return await store.events.cursor(LAKE)
@@ -70,13 +70,8 @@ def test_tables_are_listed_before_there_are_any(shell: Shell) -> None:
 
 def test_tables_are_listed_with_their_size(filled: Shell) -> None:
     lines = [line.split() for line in filled("pipeline", "tables").stdout.splitlines()]
-    assert next(line for line in lines if line[:1] == ["silver.runs"])[:5] == [
-        "silver.runs",
-        "3",
-        "1",
-        "0.0",
-        "2026-03-14",
-    ]
+    assert next(line for line in lines if line[:1] == ["silver.runs"])[:3] == ["silver.runs", "3", "1"]
+    assert next(line for line in lines if line[:1] == ["silver.runs"])[4:6] == ["kB", "2026-03-14"]
 
     (told,) = (table for table in filled.json("pipeline", "tables") if table["name"] == "silver.runs")
     assert (told["rows"], told["files"], told["newest"], told["kept"]) == (3, 1, "2026-03-14", "folded")
@@ -85,7 +80,7 @@ def test_tables_are_listed_with_their_size(filled: Shell) -> None:
 def test_a_table_is_shown_with_the_meaning_of_its_columns(shell: Shell) -> None:
     shown = shell("pipeline", "tables", "silver.runs").stdout
 
-    assert shown.startswith("silver.runs: One attempt of an agent, a span: from its claim to what became of it.")
+    assert shown.startswith("silver.runs: One attempt of an agent, from its claim to its outcome.")
     for column in TABLES["silver.runs"].all_columns:
         assert f"\n {column.name} " in shown, column.name
     told = shell.json("pipeline", "tables", "silver.runs")
@@ -173,7 +168,7 @@ def test_detaching_gives_up_the_cursor_and_switches_the_pipeline_off(filled: She
     result = filled("pipeline", "detach", "--yes")
 
     assert result.exit_code == 0, result.stderr
-    assert "The lake stays as it is" in result.stdout
+    assert "The lake is kept" in result.stdout
     assert filled.settings["pipeline"]["enabled"] is False
     assert asyncio.run(acknowledge(filled.home, None)) is None
     assert filled.home.lake.is_dir()

@@ -19,9 +19,9 @@ from typer.testing import CliRunner, Result
 from tests.pipeline.test_report import conversation, day, hour_row
 from tests.pipeline.test_report_page import HOSTILE, full
 from tests.support.lakes import lay
-from tinyagi.cli.context import Place
-from tinyagi.cli.edge import Edge
-from tinyagi.cli.pipeline_report import report
+from tinyagi.cli.context import Installation
+from tinyagi.cli.error_boundary import ErrorBoundary
+from tinyagi.cli.pipeline_data import report
 from tinyagi.pipeline.report.model import Percentiles, Report
 from tinyagi.pipeline.report.terminal import drawn
 
@@ -35,15 +35,15 @@ import typer
 from typer.testing import CliRunner
 
 sys.modules["deltalake"] = None
-from tinyagi.cli.context import Place
-from tinyagi.cli.edge import Edge
-from tinyagi.cli.pipeline_report import report
+from tinyagi.cli.context import Installation
+from tinyagi.cli.error_boundary import ErrorBoundary
+from tinyagi.cli.pipeline_data import report
 
-app = typer.Typer(cls=Edge)
+app = typer.Typer(cls=ErrorBoundary)
 
 @app.callback()
 def tinyagi(ctx: typer.Context) -> None:
-    ctx.obj = Place(Path(sys.argv[1]))
+    ctx.obj = Installation(Path(sys.argv[1]))
 
 app.command("report")(report)
 result = CliRunner().invoke(app, ["report"])
@@ -76,11 +76,11 @@ def filled(home: Path) -> Path:
 
 
 def typed(home: Path, *arguments: str) -> Result:
-    app = typer.Typer(cls=Edge)
+    app = typer.Typer(cls=ErrorBoundary)
 
     @app.callback()
     def tinyagi(ctx: typer.Context) -> None:
-        ctx.obj = Place(home)
+        ctx.obj = Installation(home)
 
     app.command("report")(report)
     return CliRunner().invoke(app, ["report", *arguments], env={"COLUMNS": "100"})
@@ -199,7 +199,7 @@ def test_without_the_extra_one_sentence_names_it(home: Path) -> None:
 
 
 def test_the_command_loads_nothing_heavy_before_it_runs() -> None:
-    program = "import sys, tinyagi.cli.pipeline_report; print(*sys.modules)"
+    program = "import sys, tinyagi.cli.pipeline_data; print(*sys.modules)"
     output = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
 
     assert HEAVY.isdisjoint(output.split())

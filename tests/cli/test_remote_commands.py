@@ -57,7 +57,7 @@ async def test_a_run_is_ended(remote: Remote, premises: Premises) -> None:
 
     result = await remote("queue", "kill", str(run["id"]), "--yes")
 
-    assert "The run of @coder is over." in result.stdout
+    assert "The run of @coder was ended." in result.stdout
     assert len(await remote.json("queue", "dead")) == 1
 
 
@@ -70,7 +70,7 @@ async def test_a_lane_goes_on(remote: Remote) -> None:
 
 
 async def test_a_room_is_read_and_written(remote: Remote) -> None:
-    assert "Nobody has said anything" in (await remote("chatroom", "dev")).stdout
+    assert "#dev has no messages yet." in (await remote("chatroom", "dev")).stdout
     await remote("chatroom", "dev", "hello [i]all[/i]")
 
     assert "ada  hello [i]all[/i]" in (await remote("chatroom", "dev")).stdout
@@ -121,7 +121,7 @@ async def test_a_time_without_an_offset_is_a_time_of_this_machine(remote: Remote
     ("arguments", "sentence"),
     [
         (("--cron", "* * * * *", "--at", "2040-01-31T09:00"), "either --cron or --at"),
-        (("--at", "tomorrow", "--agent", "coder", "-m", "x"), "no date"),
+        (("--at", "tomorrow", "--agent", "coder", "-m", "x"), "not a date"),
         (("--agent", "coder", "-m", "x"), "--cron or --at is missing"),
     ],
 )
@@ -133,14 +133,14 @@ def test_a_schedule_needs_one_time(shell: Shell, arguments: tuple[str, ...], sen
 
 
 async def test_people_are_approved_and_unpaired(remote: Remote, premises: Premises) -> None:
-    assert "There is nobody." in (await remote("pairing", "list")).stdout
+    assert "No people are paired." in (await remote("pairing", "list")).stdout
     await premises.store.pairing.ask("telegram", "77", "Gr\x1bace")
     (waiting,) = await remote.json("pairing", "pending")
     assert waiting["code"] in (await remote("pairing", "pending")).stdout
 
     approved = await remote("pairing", "approve", waiting["code"].lower())
 
-    assert approved.stdout == "Grace may write on telegram now.\n"
+    assert approved.stdout == "Grace may now write on telegram.\n"
     assert [one["senderId"] for one in await remote.json("pairing", "approved")] == ["77"]
     assert "may write" in (await remote("pairing", "list")).stdout
     assert (await remote("pairing", "unpair", "telegram", "77", "--yes")).exit_code == 0
@@ -156,22 +156,49 @@ async def test_a_conversation_is_drawn(remote: Remote, premises: Premises) -> No
 
     assert lines[0].startswith(f"{told['conversationId']}  done  2 messages, 1 hop,")
     rows = [line for line in lines if "█" in line]
-    assert [row.strip().split("  ")[0] for row in rows] == ["ada → @coder", "└ @coder → @writer"]
+    assert [row.strip().split("  ")[0] for row in rows] == ["ada → @coder", "└ @writer"]
     assert "Built. @coder → @writer: document it" in rows[0]
     assert told["conversationId"] in listed
     assert (await remote.json("trace", told["conversationId"]))["status"] == "done"
     assert (await remote("trace", "unknown")).exit_code == 1
 
 
+async def test_a_trace_prints_the_answers_in_full_on_request(remote: Remote, premises: Premises) -> None:
+    poem = "\n".join(f"Line {number} of a poem that is too long for a row of the drawing." for number in range(3))
+    premises.puppet.plays["coder"] = lambda request: f"{poem}\n[@writer: print it]"
+    premises.puppet.plays["writer"] = failing
+    told = await remote.json("send", "@dev write a poem")
+    await premises.until_event("message_dead")
+
+    short = await remote("trace", "last")
+    full = await remote("trace", told["conversationId"], "--full")
+
+    assert (poem in short.stdout, "tinyagi trace last --full" in short.stderr) == (False, True)
+    assert f"ada → @coder\n{poem}\n@coder → @writer: print it\n\n" in full.stdout
+    assert full.stdout.endswith("@coder → @writer is dead\nit [b]does[0m not work\n\n")
+    assert full.stderr == ""
+
+
 async def test_without_conversations_there_is_a_hint(remote: Remote) -> None:
     assert "tinyagi send" in (await remote("trace")).stdout
 
 
-async def test_a_channel_that_the_daemon_does_not_run(remote: Remote) -> None:
-    for action in ("start", "stop", "restart"):
-        result = await remote("channel", action, "telegram")
-        assert result.exit_code == 1
-        assert "runs no channel telegram" in result.stderr
+@pytest.mark.parametrize("command", [("channel", "setup"), ("channel", "start", "telegram"), ("office",)])
+async def test_what_is_not_built_yet_says_so_and_what_works_today(command: tuple[str, ...], remote: Remote) -> None:
+    result = await remote(*command)
+
+    assert result.exit_code == 1
+    assert "not built yet" in result.stderr
+    assert ("POST /api/message" if command[0] == "channel" else f"{remote.shell.url}/docs") in result.stderr
+
+
+async def test_the_status_says_what_is_not_built_yet(remote: Remote, premises: Premises) -> None:
+    await premises.engine.settings.save({"channels": {"enabled": ["telegram"]}})
+
+    shown = (await remote("status")).stdout
+
+    assert "telegram (not built yet)" in shown
+    assert f"not built yet; the API's page: {remote.shell.url}/docs" in shown
 
 
 async def test_a_wrong_token_says_where_the_right_one_goes(closed_premises: Premises) -> None:
@@ -184,3 +211,12 @@ async def test_a_wrong_token_says_where_the_right_one_goes(closed_premises: Prem
     assert stranger.exit_code == 1
     assert "TINYAGI_API_TOKEN" in stranger.stderr
     assert friend.exit_code == 0
+
+
+async def test_the_newest_conversation_is_called_last(remote: Remote) -> None:
+    none = await remote("trace", "last")
+    await remote.json("send", "@coder first", "--wait")
+    newest = await remote.json("send", "@coder second", "--wait")
+
+    assert (none.exit_code, "no conversations yet" in none.stderr) == (2, True)
+    assert (await remote.json("trace", "last"))["conversationId"] == newest["conversationId"]

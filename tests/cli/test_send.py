@@ -3,13 +3,17 @@
 import asyncio
 import json
 import os
+import re
 import signal
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.cli.conftest import Remote, Shell
 from tests.server.conftest import Premises
 from tests.support.puppet import Gate
+from tinyagi.domain.ids import AgentId
 from tinyagi.domain.retry import Failure, FailureKind
 from tinyagi.providers.base import RunFailed, RunRequest
 
@@ -26,8 +30,19 @@ async def test_a_message_is_stored_and_its_conversation_named(remote: Remote, pr
     result = await remote("send", "@coder hello")
 
     (message,) = await premises.messages()
-    assert (message.channel, message.sender, message.message) == ("cli", "ada", "hello")
+    assert (message.channel, message.sender, message.message) == ("cli", "ada", "@coder hello")
     assert f"tinyagi trace {message.conversation_id}" in result.stdout
+
+
+async def test_a_name_that_nobody_has_is_pointed_out(remote: Remote, premises: Premises) -> None:
+    sent = await remote("send", "@nobody hello")
+    waited = await remote("send", "@nobody hello", "--wait")
+    as_json = await remote.json("send", "@nobody hello")
+
+    expected = 'There is no agent or team "nobody"; the message went to @coder.'
+    assert expected in sent.stderr
+    assert expected in waited.stderr
+    assert as_json["warning"] == expected
 
 
 async def test_json_is_what_the_server_answered(remote: Remote) -> None:
@@ -106,8 +121,126 @@ async def test_a_provider_that_is_away_is_told_while_one_waits(remote: Remote, p
     result = await remote("send", "@coder hello", "--wait")
 
     assert result.exit_code == 0
-    assert "@coder: no connection" in result.stderr
+    assert re.search(r"@coder is held until [:0-9]+: no connection; the message waits. To try", result.stderr)
+    assert result.stderr.count("no connection") == 1
     assert result.stdout == "echo: hello\n\n"
+
+
+async def test_a_failed_attempt_says_when_the_next_one_is(remote: Remote, premises: Premises) -> None:
+    def red(request: RunRequest) -> str:
+        premises.puppet.plays.clear()
+        raise RunFailed(Failure(FailureKind.MESSAGE, "tests are red."))
+
+    await premises.engine.settings.save({"queue": {"attempts": 3, "retry_base_seconds": 2}})
+    premises.puppet.plays["coder"] = red
+
+    result = await remote("send", "@coder hello", "--wait")
+
+    assert (result.exit_code, result.stdout.endswith("hello\n\n")) == (0, True)
+    assert re.match(r"@coder failed: tests are red\. Attempt 2 of 3 at \d\d:\d\d:\d\d\.\n", result.stderr), (
+        result.stderr
+    )
+
+
+def missing(request: RunRequest) -> str:
+    raise RunFailed(Failure(FailureKind.UNAVAILABLE, "the program claude is missing", needs_person=True))
+
+
+async def test_a_hold_that_needs_a_fix_ends_the_wait_with_its_own_exit_code(premises: Premises, remote: Remote) -> None:
+    await premises.engine.settings.save({"queue": {"hold_base_seconds": 3600}})
+    premises.puppet.plays["coder"] = missing
+
+    first = await remote("send", "@coder hello", "--wait")
+    second = await remote("send", "@coder hello again", "--wait")
+
+    for result in (first, second):
+        assert result.exit_code == 4
+        assert (
+            "@coder is held: needs a fix: the program claude is missing; the message waits. To try again: "
+            in result.stderr
+        )
+        assert result.stderr.count("claude is missing") == 1
+        assert "Another provider or key: tinyagi setup --agent coder\n" in result.stderr
+        assert "tinyagi queue resume coder" in result.stderr
+    assert [message.status for message in await premises.messages()] == ["pending", "pending"]
+
+
+async def test_a_held_lane_is_told_to_a_program_too(premises: Premises, remote: Remote) -> None:
+    await premises.engine.settings.save({"queue": {"hold_base_seconds": 3600}})
+    premises.puppet.plays["coder"] = missing
+
+    result = await remote("send", "@coder hello", "--wait", "--json")
+
+    told = json.loads(result.stdout)
+    assert (result.exit_code, told["status"]) == (4, "held")
+    reason = "needs a fix: the program claude is missing"
+    assert told["held"] == [{"agent": "coder", "until": None, "reason": reason}]
+
+
+async def test_a_paused_agent_is_not_waited_for(premises: Premises, remote: Remote) -> None:
+    await remote("queue", "pause", "coder")
+
+    result = await remote("send", "@coder hello", "--wait")
+
+    assert result.exit_code == 4
+    assert "@coder is paused; the message waits. Resume it: tinyagi queue resume coder" in result.stderr
+
+
+async def test_others_are_waited_for_while_one_is_paused(premises: Premises, remote: Remote) -> None:
+    await remote("queue", "pause", "coder")
+
+    result = await remote("send", "[@coder: one] [@writer: two]", "--wait")
+
+    assert (result.exit_code, result.stdout) == (4, "echo: two\n\n")
+
+
+async def test_a_hold_with_an_end_is_said_once_and_waited_for(premises: Premises, remote: Remote) -> None:
+    until = premises.store.clock() + 3_600_000
+    await premises.store.lanes.hold(AgentId("coder"), until=until, reason="usage limit reached")
+    waiting = asyncio.create_task(remote("send", "@coder hello", "--wait"))
+
+    async def it_is_there() -> bool:
+        return bool(await premises.messages())
+
+    await premises.until(it_is_there)
+    await premises.engine.settings.save({"agents": {"coder": {"provider": "openai"}}})
+    result = await waiting
+
+    assert (result.exit_code, result.stdout) == (0, "echo: hello\n\n")
+
+
+async def test_a_time_limit_counts_while_an_agent_is_held(premises: Premises, remote: Remote) -> None:
+    until = premises.store.clock() + 3_600_000
+    await premises.store.lanes.hold(AgentId("coder"), until=until, reason="usage limit reached")
+
+    result = await remote("send", "@coder hello", "--wait", "--timeout", "3")
+
+    assert result.exit_code == 1
+    assert "held until" in result.stderr
+    assert "usage limit reached" in result.stderr
+    assert "tinyagi queue resume coder" in result.stderr
+
+
+@pytest.mark.parametrize("options", [(), ("--json",)])
+async def test_answers_that_were_shown_are_delivered(
+    remote: Remote, premises: Premises, options: tuple[str, ...]
+) -> None:
+    premises.puppet.plays["coder"] = saying("Built. [@writer: document it]")  # type: ignore[assignment]
+    await remote("send", "@tester earlier, without waiting")
+    await premises.drained()
+
+    await remote("send", "@dev build it", "--wait", *options)
+
+    delivered = {response.agent: response.status for response in await premises.responses()}
+    assert delivered == {"tester": "pending", "coder": "acked", "writer": "acked"}
+
+
+async def test_the_notice_of_a_message_that_died_is_delivered_too(remote: Remote, premises: Premises) -> None:
+    premises.puppet.plays["coder"] = failing
+
+    await remote("send", "@coder hello", "--wait")
+
+    assert [response.status for response in await premises.responses()] == ["acked"]
 
 
 async def test_a_message_that_runs_in_somebody_elses_run_is_answered_too(remote: Remote, premises: Premises) -> None:
@@ -134,9 +267,10 @@ async def test_time_may_run_out_without_the_message(remote: Remote, premises: Pr
     result = await remote("send", "@coder hello", "--wait", "--timeout", "0.5")
 
     assert result.exit_code == 1
-    assert "it goes on. See it: tinyagi trace cli_" in result.stderr
+    assert "it goes on. Follow it: tinyagi trace cli_" in result.stderr
     gate.open.set()
     await premises.drained()
+    assert [response.status for response in await premises.responses()] == ["pending"], "it was not shown"
 
 
 async def test_an_interrupt_leaves_the_message_running(remote: Remote, premises: Premises) -> None:

@@ -1,4 +1,4 @@
-"""Agents, teams, providers and channels are set up the same way with a daemon and before the first start."""
+"""Agents, teams and providers are set up the same way with a daemon and before the first start."""
 
 import asyncio
 import json
@@ -12,6 +12,8 @@ import pytest
 
 from tests.cli.conftest import Remote, Shell
 from tests.server.conftest import Premises
+from tinyagi.cli.context import Installation
+from tinyagi.cli.settings_backend import open_backend
 from tinyagi.settings.home import Home
 
 DESKS = pytest.mark.parametrize("desk", ["file", "daemon"])
@@ -52,7 +54,9 @@ async def test_an_agent_is_added_shown_and_listed(desk: str, tmp_path: Path) -> 
         assert result.exit_code == 0, result.stderr
         added = {"name": "Clerk", "provider": "scripted", "model": "opus", "system_prompt": "Be kind."}
         assert await stored(typed, "agents", "clerk") == added
-        assert await typed.json("agent", "show", "clerk") == {"id": "clerk", **added, "teams": []}
+        shown = await typed.json("agent", "show", "clerk")
+        assert Path(shown.pop("working_directory")).name == "clerk"
+        assert shown == {"id": "clerk", **added, "teams": []}
         assert list(await typed.json("agent", "list")) == ["coder", "writer", "tester", "clerk"]
         assert "@clerk" in (await typed("agent", "list")).stdout
 
@@ -68,6 +72,15 @@ async def test_settings_of_any_shape_are_shown(desk: str, tmp_path: Path) -> Non
 
 
 @DESKS
+async def test_an_edit_of_settings_with_a_misspelt_name_says_so(desk: str, tmp_path: Path) -> None:
+    async with typing_at(desk, tmp_path, {"limits": {"daily_costs": 5}}) as typed:
+        changed = await typed("provider", "set", "openai")
+
+        assert changed.exit_code == 0
+        assert "Did you mean limits.daily_cost?" in changed.stderr
+
+
+@DESKS
 async def test_an_agent_gets_another_provider(desk: str, tmp_path: Path) -> None:
     async with typing_at(desk, tmp_path) as typed:
         await typed("agent", "provider", "coder", "openai", "-m", "gpt")
@@ -79,24 +92,79 @@ async def test_an_agent_gets_another_provider(desk: str, tmp_path: Path) -> None
 
 @DESKS
 @pytest.mark.parametrize(
+    ("name", "provider"),
+    [("claude", "anthropic"), ("codex", "openai"), ("ollama", "custom:ollama"), ("lab", "custom:lab"), ("api", "api")],
+)
+async def test_providers_are_named_as_in_setup_too(desk: str, name: str, provider: str, tmp_path: Path) -> None:
+    custom = {one: {"harness": "api", "base_url": "http://127.0.0.1:9", "model": "m"} for one in ("ollama", "lab")}
+    async with typing_at(desk, tmp_path, {"custom_providers": custom}) as typed:
+        for command in (("agent", "provider", "coder", name), ("agent", "add", "new", "-p", name)):
+            result = await typed(*command)
+            assert result.exit_code == 0, result.stderr
+        await typed("provider", "set", name)
+
+        assert (await stored(typed, "agents", "coder"))["provider"] == provider
+        assert (await stored(typed, "agents", "new"))["provider"] == provider
+        assert await stored(typed, "models", "provider") == provider
+
+
+async def test_a_key_is_stored_for_a_program_that_is_named_as_in_setup(tmp_path: Path) -> None:
+    async with typing_at("file", tmp_path) as typed:
+        result = await typed("provider", "set", "claude", "--model", "opus", "--api-key", "sk-ant-0123456789")
+
+        assert result.exit_code == 0, result.stderr
+        assert await stored(typed, "models", "anthropic") == {"api_key": "sk-ant-0123456789", "model": "opus"}
+
+
+@DESKS
+async def test_a_program_that_is_missing_is_named_when_an_agent_gets_it(
+    desk: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with typing_at(desk, tmp_path) as typed:
+        monkeypatch.setenv("PATH", str(tmp_path))
+
+        added = await typed("agent", "add", "clerk", "--provider", "anthropic")
+        changed = await typed("agent", "provider", "coder", "openai")
+
+        assert "The program claude is not on the PATH. Install it: npm install" in added.stderr
+        assert "The program codex is not on the PATH." in changed.stderr
+        assert "tinyagi setup --agent coder" in changed.stderr
+
+
+@DESKS
+async def test_a_model_that_the_new_provider_does_not_know_is_dropped_with_a_word(desk: str, tmp_path: Path) -> None:
+    async with typing_at(desk, tmp_path) as typed:
+        await typed("agent", "provider", "coder", "anthropic", "-m", "sonnet")
+
+        changed = await typed("agent", "provider", "coder", "scripted")
+
+        assert changed.stdout == "@coder: scripted, no model\n"
+        assert "scripted does not know the model sonnet" in changed.stderr
+        assert await stored(typed, "agents", "coder") == {"name": "Coder", "provider": "scripted"}
+
+
+@DESKS
+@pytest.mark.parametrize(
     ("command", "sentence"),
     [
-        (("agent", "add", "coder"), "There is an agent 'coder' already."),
-        (("agent", "add", "Not An Id"), "no id"),
-        (("agent", "add", "new", "--provider", "nobody"), "'nobody' is no provider"),
+        (("agent", "add", "coder"), "There is already an agent 'coder'."),
+        (("agent", "add", "Not An Id"), "is not an id"),
+        (("agent", "add", "new", "--provider", "nobody"), "'nobody' is not a provider"),
         (("agent", "show", "nobody"), "There are: coder, writer, tester."),
         (("agent", "provider", "nobody", "openai"), "There is no agent 'nobody'."),
         (("team", "add", "coder", "--agents", "writer"), "There is an agent 'coder'"),
-        (("team", "add", "dev", "--agents", "writer"), "There is a team 'dev' already."),
+        (("team", "add", "dev", "--agents", "writer"), "There is already a team 'dev'."),
         (("team", "add", "new", "--agents", "nobody"), "nobody"),
-        (("team", "add", "new", "--agents", "coder", "--leader", "tester"), "'tester' is none of coder"),
+        (("team", "add", "new", "--agents", "coder", "--leader", "tester"), "'tester' is not one of coder"),
         (("team", "show", "nobody"), "There are: dev."),
         (("team", "remove", "nobody", "--yes"), "There is no team 'nobody'."),
         (("team", "remove-agent", "dev", "tester"), "@tester is not in #dev"),
-        (("provider", "set", "nobody"), "is no provider"),
+        (("provider", "set", "nobody"), "'nobody' is not a provider; use claude or anthropic, codex or openai"),
+        (("agent", "provider", "coder", "ollama"), "Connect it first: tinyagi setup --provider ollama"),
+        (("agent", "add", "new", "-p", "custom:lab"), "tinyagi setup --provider custom:lab --base-url URL"),
         (("provider", "remove", "nobody", "--yes"), "There is no provider 'nobody'."),
         (("provider", "add", "new", "--url", "not a url"), "base_url"),
-        (("channel", "setup", "pigeon"), "'pigeon' is none of discord, telegram, whatsapp"),
+        (("channel", "reset", "pigeon", "--yes"), "'pigeon' is not one of discord, telegram, whatsapp"),
     ],
 )
 async def test_mistakes_are_told_and_change_nothing(
@@ -125,7 +193,7 @@ async def test_a_team_is_added_and_changed(desk: str, tmp_path: Path) -> None:
         }  # fmt: skip
         await typed("team", "remove-agent", "ops", "coder")
         assert (await stored(typed, "teams", "ops"))["leader_agent"] == "writer"
-        assert "last one" in (await typed("team", "remove-agent", "ops", "writer")).stderr
+        assert "last member" in (await typed("team", "remove-agent", "ops", "writer")).stderr
         assert (await typed("team", "remove", "ops", "--yes")).exit_code == 0
         assert list(await typed.json("team", "list")) == ["dev"]
 
@@ -168,12 +236,9 @@ async def test_a_provider_is_added_with_a_key_that_is_never_shown(desk: str, tmp
 
 
 @DESKS
-async def test_a_channel_is_set_up_and_forgotten(desk: str, tmp_path: Path) -> None:
-    async with typing_at(desk, tmp_path) as typed:
-        await typed("channel", "setup", "telegram", "--token", "-", stdin="123:abcdefghijkl\n")
-        channels = {"enabled": ["telegram"], "telegram": {"bot_token": "123:abcdefghijkl"}}
-        assert await stored(typed, "channels") == channels
-
+async def test_the_stored_settings_of_a_channel_are_removed(desk: str, tmp_path: Path) -> None:
+    channels = {"enabled": ["telegram"], "telegram": {"bot_token": "123:abcdefghijkl"}}
+    async with typing_at(desk, tmp_path, {"channels": channels}) as typed:
         await typed("channel", "reset", "telegram", "--yes")
         assert await stored(typed, "channels") == {"enabled": []}
 
@@ -230,3 +295,39 @@ async def test_two_edits_at_once_are_both_kept(tmp_path: Path) -> None:
         assert [await process.wait() for process in processes] == [0] * len(names)
 
         assert set(names) < set(typed.shell.settings["agents"])
+
+
+@DESKS
+async def test_a_provider_that_moves_loses_its_key_and_the_person_is_told(
+    desk: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    local = {"harness": "api", "base_url": "http://localhost:8000/v1", "api_key": "sk-local-0123456789"}
+    async with typing_at(desk, tmp_path, {"custom_providers": {"local": local}}) as typed:
+        async with open_backend(Installation(typed.shell.home.path, typed.shell.url)) as opened:
+            await opened.update({"custom_providers": {"local": {"base_url": "http://elsewhere.example/v1"}}})
+
+        assert "api_key" not in await stored(typed, "custom_providers", "local")
+        assert "custom:local" in capsys.readouterr().err
+
+
+@DESKS
+async def test_no_agent_is_added_in_a_folder_of_the_system(desk: str, tmp_path: Path) -> None:
+    async with typing_at(desk, tmp_path) as typed:
+        for option in ("--directory", "--prompt-file"):
+            refused = await typed("agent", "add", "spy", option, "/etc/passwd")
+
+            assert refused.exit_code != 0
+            assert "/etc/passwd" in refused.stderr
+        assert "spy" not in await stored(typed, "agents")
+
+
+@DESKS
+async def test_an_agent_is_added_with_the_api_access_that_it_needs(desk: str, tmp_path: Path) -> None:
+    async with typing_at(desk, tmp_path) as typed:
+        assert (await typed("agent", "add", "boss", "--api-access", "all")).exit_code == 0
+        refused = await typed("agent", "add", "clerk", "--api-access", "some")
+
+        assert (await stored(typed, "agents", "boss"))["api_access"] == "all"
+        assert refused.exit_code != 0
+        assert "agents.clerk.api_access" in refused.stderr
+        assert "clerk" not in await stored(typed, "agents")

@@ -1,8 +1,11 @@
 """`tinyagi status`: how far the lake is behind, and which background tasks fail."""
 
+import re
+
 from tests.cli.conftest import Remote
 from tests.server.conftest import Premises
-from tinyagi.engine.archiving import LAKE
+from tinyagi.domain.ids import AgentId
+from tinyagi.engine.pipeline_trigger import LAKE
 
 
 async def lake_line(remote: Remote) -> str:
@@ -18,7 +21,7 @@ async def test_without_a_lake_it_is_off(remote: Remote) -> None:
 async def test_a_lake_that_has_everything_is_up_to_date(remote: Remote, premises: Premises) -> None:
     await premises.store.events.acknowledge(LAKE, (await premises.store.events.bounds()).head)
 
-    assert await lake_line(remote) == "up to date; nobody runs the pipeline"
+    assert await lake_line(remote) == "up to date; the daemon does not run the pipeline"
 
 
 async def test_a_lake_that_is_behind_tells_by_how_much_and_why(remote: Remote, premises: Premises) -> None:
@@ -31,7 +34,7 @@ async def test_a_lake_that_is_behind_tells_by_how_much_and_why(remote: Remote, p
 
     count = (await premises.store.events.bounds()).head - 1
     assert line.startswith(f"{count} events behind, the oldest ")
-    assert line.endswith(" old; nobody runs the pipeline; its last run failed: it ended with code 3")
+    assert line.endswith(" old; the daemon does not run the pipeline; its last run failed: it ended with code 3")
 
 
 async def test_a_background_task_that_fails_is_named_with_its_error(remote: Remote, premises: Premises) -> None:
@@ -43,3 +46,20 @@ async def test_a_background_task_that_fails_is_named_with_its_error(remote: Remo
     assert "the disk is full" in next(
         line for line in (await remote("status")).stdout.splitlines() if line.startswith("failing  ") and "tidy" in line
     )
+
+
+async def test_a_setting_that_has_no_effect_is_named(remote: Remote, premises: Premises) -> None:
+    await premises.engine.settings.save({"limits": {"daily_costs": 5}})
+
+    assert "Did you mean limits.daily_cost?" in (await remote("status")).stdout
+
+
+async def test_a_held_lane_says_how_to_go_on(remote: Remote, premises: Premises) -> None:
+    until = premises.store.clock() + 3_600_000
+    await premises.store.lanes.hold(AgentId("coder"), until=until, reason="needs a fix: there is no key.")
+    await premises.store.lanes.hold(AgentId("writer"), until=until, reason="usage limit reached")
+
+    shown = (await remote("status")).stdout
+
+    assert "held: needs a fix: there is no key. To try again: tinyagi queue resume coder" in shown
+    assert re.search(r"held until [-: 0-9]+: usage limit reached. To try again at once: ", shown)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from tests.server.conftest import Premises, closed_premises, premises
-from tinyagi.client.client import Client
+from tinyagi.client.client import AsyncClient
 
 __all__ = ["closed_premises", "premises"]
 
@@ -70,6 +70,6 @@ async def scripted(*replies: Reply) -> AsyncIterator[ScriptedServer]:
 
 
 @pytest.fixture
-async def client(premises: Premises) -> AsyncIterator[Client]:
-    async with Client(str(premises.http.base_url), premises.token, client_name="test") as client:
+async def client(premises: Premises) -> AsyncIterator[AsyncClient]:
+    async with AsyncClient(str(premises.http.base_url), premises.token, client_name="test") as client:
         yield client

@@ -11,12 +11,10 @@ from tests.server.conftest import Premises
 from tests.support.puppet import Gate
 from tinyagi.api.agents import AgentFields, NewHeartbeat
 from tinyagi.api.board import NewComment, NewProject, NewTask, ProjectChanges, Reorder, TaskChanges
-from tinyagi.api.messages import SendMessage
-from tinyagi.api.providers import ProviderFields
-from tinyagi.api.responses import SendResponse
-from tinyagi.api.rooms import PostLine
-from tinyagi.api.teams import TeamFields
-from tinyagi.client.client import Client
+from tinyagi.api.messages import SendMessage, SendResponse
+from tinyagi.api.settings import ProviderFields
+from tinyagi.api.teams import PostLine, TeamFields
+from tinyagi.client.client import AsyncClient
 from tinyagi.client.errors import ConflictError, NotFoundError, Rejected, Unauthorized
 from tinyagi.domain.board import TaskStatus
 from tinyagi.domain.retry import Failure, FailureKind
@@ -30,7 +28,7 @@ def failing(request: RunRequest) -> str:
     raise RunFailed(Failure(FailureKind.MESSAGE, "it does not work"))
 
 
-async def test_a_message_is_answered_and_traced(premises: Premises, client: Client) -> None:
+async def test_a_message_is_answered_and_traced(premises: Premises, client: AsyncClient) -> None:
     async with aclosing(client.events()) as events:
         assert (await anext(events)).type == "connected"
         sent = await client.send(SendMessage(message="@coder hello", channel="cli", sender="Ada"))
@@ -45,10 +43,10 @@ async def test_a_message_is_answered_and_traced(premises: Premises, client: Clie
     trace = await client.conversations.trace(sent.conversation_id)
     assert (trace.status, trace.spans[0].answer) == ("done", "echo: hello")
     assert [one.id for one in await client.conversations.recent()] == [sent.conversation_id]
-    assert [line.content for line in await client.agents.messages("coder")] == ["echo: hello", "hello"]
+    assert [line.content for line in await client.agents.messages("coder")] == ["echo: hello", "@coder hello"]
 
 
-async def test_events_of_the_past_come_first(premises: Premises, client: Client) -> None:
+async def test_events_of_the_past_come_first(premises: Premises, client: AsyncClient) -> None:
     await client.queue.pause("coder")
     async with aclosing(client.events(after=0, types=("lane_paused",), agent="coder")) as events:
         types = [(await anext(events)).type, (await anext(events)).type]
@@ -60,7 +58,7 @@ async def test_a_token_opens_the_door(closed_premises: Premises) -> None:
     closed_premises.token = "a-token-of-some-length"
     async with closed_premises.serve() as served:
         url = f"http://127.0.0.1:{served.port}"
-        async with Client(url, served.token) as client, Client(url) as stranger:
+        async with AsyncClient(url, served.token) as client, AsyncClient(url) as stranger:
             assert (await client.status()).ok
             with pytest.raises(Unauthorized):
                 await stranger.status()
@@ -68,7 +66,7 @@ async def test_a_token_opens_the_door(closed_premises: Premises) -> None:
                 await anext(stranger.events())
 
 
-async def test_dead_messages_are_listed_retried_and_deleted(premises: Premises, client: Client) -> None:
+async def test_dead_messages_are_listed_retried_and_deleted(premises: Premises, client: AsyncClient) -> None:
     premises.puppet.plays["coder"] = failing
     await client.send(SendMessage(message="hello", agent="coder"))
     await premises.until_event("message_dead")
@@ -84,7 +82,7 @@ async def test_dead_messages_are_listed_retried_and_deleted(premises: Premises, 
         await client.queue.delete(dead.id)
 
 
-async def test_a_run_is_watched_and_ended(premises: Premises, client: Client) -> None:
+async def test_a_run_is_watched_and_ended(premises: Premises, client: AsyncClient) -> None:
     premises.puppet.plays["coder"] = gate = Gate()
     await client.send(SendMessage(message="hello", agent="coder"))
     await gate.reached.wait()
@@ -96,7 +94,7 @@ async def test_a_run_is_watched_and_ended(premises: Premises, client: Client) ->
     await premises.until_event("message_stopped")
 
 
-async def test_a_repeated_message_is_a_conflict(premises: Premises, client: Client) -> None:
+async def test_a_repeated_message_is_a_conflict(premises: Premises, client: AsyncClient) -> None:
     letter = SendMessage(message="hello", message_id="once")
     await client.send(letter)
 
@@ -104,19 +102,19 @@ async def test_a_repeated_message_is_a_conflict(premises: Premises, client: Clie
         await client.send(letter)
 
 
-async def test_the_words_of_the_server_reach_the_caller(premises: Premises, client: Client) -> None:
+async def test_the_words_of_the_server_reach_the_caller(premises: Premises, client: AsyncClient) -> None:
     with pytest.raises(Rejected, match="There is no agent or team 'nobody'; known are: coder"):
         await client.send(SendMessage(message="hello", agent="nobody"))
 
 
-async def test_names_with_any_character_stay_one_name(premises: Premises, client: Client) -> None:
+async def test_names_with_any_character_stay_one_name(premises: Premises, client: AsyncClient) -> None:
     with pytest.raises(NotFoundError, match=r"a/b\?c#d"):
         await client.conversations.trace("a/b?c#d")
     with pytest.raises(NotFoundError):
         await client.pairing.unpair("telegram", "../approve?x")
 
 
-async def test_the_client_has_a_call_for_every_route(premises: Premises, client: Client) -> None:
+async def test_the_client_has_a_call_for_every_route(premises: Premises, client: AsyncClient) -> None:
     asked: set[tuple[str, str]] = set()
 
     async def remember(request: httpx.Request) -> None:
@@ -139,23 +137,37 @@ def _fits(route: tuple[str, str], asked: tuple[str, str]) -> bool:
     return route[0] == asked[0] and re.fullmatch(pattern, asked[1]) is not None
 
 
-async def tour(premises: Premises, client: Client) -> None:
+async def tour(premises: Premises, client: AsyncClient) -> None:
     """Everything once; each answer is checked by its type."""
     await _look_around(client)
     await _staff(client)
     await _board(client)
     await _people(premises, client)
     await _queue(client)
+    await _waiting(client)
     async with aclosing(client.events(patience=timedelta())) as events:
         await anext(events)
 
 
-async def _look_around(client: Client) -> None:
+async def _waiting(client: AsyncClient) -> None:
+    await client.queue.pause("tester")
+    for number in range(3):
+        await client.send(SendMessage(message="wait", agent="tester", message_id=f"cli_w/{number}"))
+    waiting = await client.queue.waiting(agent="tester", after=0, limit=10)
+    assert [one.reason for one in waiting] == ["paused"] * 3
+    assert (await client.queue.cancel(waiting[0].message_id)).id == waiting[0].id
+    assert (await client.queue.move(waiting[1].message_id, "writer")).agent == "writer"
+    assert await client.queue.cancel_all("tester") == 1
+    await client.queue.resume("tester")
+
+
+async def _look_around(client: AsyncClient) -> None:
     assert (await client.status()).agents == 3
     await client.queue.status()
     await client.queue.lanes()
     await client.logs(limit=1)
     await client.audit(limit=1)
+    await client.plugins()
     await client.event_log(after=0, limit=1, type="lane_paused")
     await client.teams.chats()
     await client.conversations.recent(limit=1)
@@ -169,7 +181,7 @@ async def _look_around(client: Client) -> None:
         await client.agents.recall("coder", "hello", limit=1)
 
 
-async def _staff(client: Client) -> None:
+async def _staff(client: AsyncClient) -> None:
     saved = await client.agents.put("clerk", AgentFields(name="Clerk", provider="scripted"))
     assert saved.provisioned
     assert (await client.agents.all())["clerk"].name == "Clerk"
@@ -198,7 +210,7 @@ async def _staff(client: Client) -> None:
             await client.services.channel("telegram", action)
 
 
-async def _board(client: Client) -> None:
+async def _board(client: AsyncClient) -> None:
     project = await client.board.add_project(NewProject(name="Website"))
     await client.board.change_project(project.id, ProjectChanges(description="New"))
     assert (await client.board.project(project.id)).description == "New"
@@ -215,7 +227,7 @@ async def _board(client: Client) -> None:
     await client.board.delete_project(project.id)
 
 
-async def _people(premises: Premises, client: Client) -> None:
+async def _people(premises: Premises, client: AsyncClient) -> None:
     for person in ("1", "2"):
         await premises.store.pairing.ask("telegram", person, f"Person {person}")
     first, second = (await client.pairing.all()).pending
@@ -234,7 +246,7 @@ async def _people(premises: Premises, client: Client) -> None:
     assert [line.id for line in await client.teams.room("dev", limit=5, since=posted.id - 1)] == [posted.id]
 
 
-async def _queue(client: Client) -> None:
+async def _queue(client: AsyncClient) -> None:
     sent = await client.send(SendMessage(message="hello", agent="coder", delay_seconds=60))
     await client.conversations.trace(sent.conversation_id)
     await client.queue.pause("coder")

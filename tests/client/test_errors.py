@@ -6,7 +6,7 @@ import pytest
 
 from tests.client.conftest import Call, Reply, scripted
 from tinyagi.api.messages import SendMessage
-from tinyagi.client.client import Client
+from tinyagi.client.client import AsyncClient
 from tinyagi.client.errors import (
     ClientError,
     ConflictError,
@@ -53,13 +53,13 @@ async def accepting(call: Call) -> None:
     ],
 )
 async def test_each_status_has_its_error_with_the_words_of_the_server(status: int, kind: type[ClientError]) -> None:
-    async with scripted(refusing(status)) as server, Client(server.url) as client:
+    async with scripted(refusing(status)) as server, AsyncClient(server.url) as client:
         with pytest.raises(kind, match=f"Reason {status}."):
             await client.queue.status()
 
 
 async def test_a_limit_says_when_to_come_back() -> None:
-    async with scripted(refusing(429, retry_after="17")) as server, Client(server.url) as client:
+    async with scripted(refusing(429, retry_after="17")) as server, AsyncClient(server.url) as client:
         with pytest.raises(TooManyRequests) as caught:
             await client.queue.status()
 
@@ -67,7 +67,7 @@ async def test_a_limit_says_when_to_come_back() -> None:
 
 
 async def test_a_missing_token_says_where_to_put_it() -> None:
-    async with scripted(refusing(401)) as server, Client(server.url) as client:
+    async with scripted(refusing(401)) as server, AsyncClient(server.url) as client:
         with pytest.raises(Unauthorized, match=r"TINYAGI_API_TOKEN.*server\.token"):
             await client.status()
 
@@ -75,7 +75,7 @@ async def test_a_missing_token_says_where_to_put_it() -> None:
 async def test_nobody_there_says_how_to_start() -> None:
     async with scripted(dropping) as server:
         url = server.url
-    async with Client(url) as client:
+    async with AsyncClient(url) as client:
         with pytest.raises(NotRunning, match=f"not running at {url}. Start it with: tinyagi start"):
             await client.status()
 
@@ -86,7 +86,7 @@ async def test_another_program_on_the_port_is_recognised(status: int, body: str)
     async def reply(call: Call) -> None:
         await call.answer(status, body.encode())
 
-    async with scripted(reply) as server, Client(server.url) as client:
+    async with scripted(reply) as server, AsyncClient(server.url) as client:
         with pytest.raises(NotTinyAGI, match="TINYAGI_API_PORT"):
             await client.queue.status()
 
@@ -94,18 +94,18 @@ async def test_another_program_on_the_port_is_recognised(status: int, body: str)
 @pytest.mark.parametrize("url", ["ftp://127.0.0.1:1", "http://", "http://[", "nonsense"])
 async def test_an_address_that_is_none(url: str) -> None:
     with pytest.raises(ClientError):
-        async with Client(url) as client:
+        async with AsyncClient(url) as client:
             await client.status()
 
 
 async def test_a_read_is_repeated_when_a_kept_connection_was_closed() -> None:
-    async with scripted(dropping, refusing(404)) as server, Client(server.url) as client:
+    async with scripted(dropping, refusing(404)) as server, AsyncClient(server.url) as client:
         with pytest.raises(NotFoundError):
             await client.queue.status()
 
 
 async def test_a_write_is_not_repeated() -> None:
-    async with scripted(dropping) as server, Client(server.url) as client:
+    async with scripted(dropping) as server, AsyncClient(server.url) as client:
         with pytest.raises(ConnectionLost):
             await client.queue.pause("coder")
 
@@ -113,7 +113,7 @@ async def test_a_write_is_not_repeated() -> None:
 
 
 async def test_a_message_whose_answer_was_lost_is_sent_again_with_the_same_id() -> None:
-    async with scripted(dropping, accepting) as server, Client(server.url) as client:
+    async with scripted(dropping, accepting) as server, AsyncClient(server.url) as client:
         sent = await client.send(SendMessage(message="hello", channel="cli"))
 
     assert {json.loads(call.body)["messageId"] for call in server.calls} == {sent.message_id}
@@ -122,20 +122,20 @@ async def test_a_message_whose_answer_was_lost_is_sent_again_with_the_same_id() 
 
 
 async def test_a_conflict_with_our_own_first_attempt_is_success() -> None:
-    async with scripted(dropping, refusing(409)) as server, Client(server.url) as client:
+    async with scripted(dropping, refusing(409)) as server, AsyncClient(server.url) as client:
         sent = await client.send(SendMessage(message="hello", message_id="mine"))
 
     assert (sent.message_id, sent.conversation_id) == ("mine", "mine")
 
 
 async def test_a_conflict_at_once_is_a_conflict() -> None:
-    async with scripted(refusing(409)) as server, Client(server.url) as client:
+    async with scripted(refusing(409)) as server, AsyncClient(server.url) as client:
         with pytest.raises(ConflictError):
             await client.send(SendMessage(message="hello", message_id="taken"))
 
 
 async def test_sending_gives_up_after_three_attempts() -> None:
-    async with scripted(dropping) as server, Client(server.url) as client:
+    async with scripted(dropping) as server, AsyncClient(server.url) as client:
         with pytest.raises(ConnectionLost):
             await client.send(SendMessage(message="hello"))
 
@@ -143,7 +143,7 @@ async def test_sending_gives_up_after_three_attempts() -> None:
 
 
 async def test_every_request_names_its_client_and_shows_its_token() -> None:
-    async with scripted(refusing(404)) as server, Client(server.url, "s3cret", client_name="probe") as client:
+    async with scripted(refusing(404)) as server, AsyncClient(server.url, "s3cret", client_name="probe") as client:
         with pytest.raises(NotFoundError):
             await client.queue.status()
         with pytest.raises(NotFoundError):
@@ -154,7 +154,7 @@ async def test_every_request_names_its_client_and_shows_its_token() -> None:
 
 
 async def test_a_write_without_a_body_says_that_it_is_json() -> None:
-    async with scripted(refusing(404)) as server, Client(server.url) as client:
+    async with scripted(refusing(404)) as server, AsyncClient(server.url) as client:
         with pytest.raises(NotFoundError):
             await client.queue.delete(3)
 
@@ -165,6 +165,14 @@ async def test_a_proxy_of_the_environment_is_not_used(monkeypatch: pytest.Monkey
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
     monkeypatch.setenv("ALL_PROXY", "http://127.0.0.1:1")
 
-    async with scripted(refusing(404)) as server, Client(server.url) as client:
+    async with scripted(refusing(404)) as server, AsyncClient(server.url) as client:
         with pytest.raises(NotFoundError):
             await client.queue.status()
+
+
+async def test_a_body_that_breaks_the_connection_is_refused_with_the_limit_and_sent_once() -> None:
+    async with scripted(dropping) as server, AsyncClient(server.url) as client:
+        with pytest.raises(Rejected, match=r"at most 1,048,576 bytes, unless server\.max_body_bytes"):
+            await client.send(SendMessage(message="x" * 2_000_000))
+
+        assert len(server.calls) == 1

@@ -6,9 +6,9 @@ from datetime import timedelta
 import pytest
 
 from tests.client.conftest import Call, Reply, scripted
-from tinyagi.client.client import Client
+from tinyagi.client.client import AsyncClient
 from tinyagi.client.errors import ClientError, ConnectionLost, NotRunning, NotTinyAGI, Unauthorized
-from tinyagi.client.stream import Pauses, StreamEvent, follow
+from tinyagi.client.event_stream import Pauses, StreamEvent, follow
 from tinyagi.client.transport import Transport
 
 AT_ONCE = Pauses(timedelta(), timedelta())
@@ -39,7 +39,10 @@ async def first(
     count: int, url: str, *, after: int | None = None, patience: timedelta | None = None
 ) -> list[StreamEvent]:
     found: list[StreamEvent] = []
-    async with Client(url) as client, aclosing(client.events(after=after, pauses=AT_ONCE, patience=patience)) as events:
+    async with (
+        AsyncClient(url) as client,
+        aclosing(client.events(after=after, pauses=AT_ONCE, patience=patience)) as events,
+    ):
         async for event in events:
             found.append(event)
             if len(found) == count:

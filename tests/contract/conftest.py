@@ -8,10 +8,8 @@ import pytest
 
 from tests.support.clock import FakeClock
 from tinyagi.domain.ids import AgentId, TeamId
-from tinyagi.domain.routing import route
-from tinyagi.domain.teams import Agent, Roster, Team
-from tinyagi.store.base import Store
-from tinyagi.store.sqlite.store import SqliteStore
+from tinyagi.domain.routing import Agent, Roster, Team, route
+from tinyagi.store.store import Store
 
 CODER, WRITER, TESTER = AgentId("coder"), AgentId("writer"), AgentId("tester")
 DEV = TeamId("dev")
@@ -34,7 +32,7 @@ def database(tmp_path: Path) -> Path:
 
 @pytest.fixture(params=["sqlite"])
 async def store(database: Path, clock: FakeClock) -> AsyncIterator[Store]:
-    async with await SqliteStore.open(
+    async with await Store.open(
         database, clock=clock, dice=random.Random(7), route=lambda text: route(text, ROSTER)
     ) as opened:
         yield opened

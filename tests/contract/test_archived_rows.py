@@ -8,9 +8,10 @@ from tests.contract.test_log_and_prune import finish_one
 from tests.support.clock import FakeClock
 from tests.support.log import Tables, read_all
 from tinyagi.domain.ids import TeamId
-from tinyagi.domain.messages import RoomPost
+from tinyagi.domain.limits import Retention
 from tinyagi.domain.retry import Failure, FailureKind, RetryPolicy
-from tinyagi.store.base import Retention, Store
+from tinyagi.domain.runs import RoomPost
+from tinyagi.store.store import Store
 
 DEV = TeamId("dev")
 LINE = RoomPost(DEV, "lunch?", (), "lunch?")
@@ -97,9 +98,9 @@ async def test_rows_whose_events_are_pruned_are_told_again_once(store: Store, cl
     oldest = (await store.events.bounds()).oldest
     assert oldest == seen + 1
 
-    told = await store.queue.retell(after=0, before=oldest)
+    told = await store.queue.rerecord(after=0, before=oldest)
 
-    assert told == await store.queue.retell(after=0, before=oldest) + 8
+    assert told == await store.queue.rerecord(after=0, before=oldest) + 8
     tables = Tables()
     for event in await read_all(store.events):
         tables.apply(event)
@@ -113,4 +114,4 @@ async def test_what_a_reader_has_seen_is_not_told_again(store: Store, clock: Fak
     await live(store)
     head = (await store.events.bounds()).head
 
-    assert await store.queue.retell(after=head, before=head + 1) == 0
+    assert await store.queue.rerecord(after=head, before=head + 1) == 0

@@ -1,8 +1,8 @@
 """The audit log: administrative actions, newest first, page by page."""
 
 from tests.support.clock import FakeClock
-from tinyagi.store.base import Store
-from tinyagi.store.records import AuditEntry
+from tinyagi.store.audit import AuditEntry
+from tinyagi.store.store import Store
 
 
 async def test_an_action_is_recorded_with_who_what_and_when(store: Store, clock: FakeClock) -> None:

@@ -18,7 +18,7 @@ from tinyagi.domain.board import (
     TaskStatus,
 )
 from tinyagi.domain.errors import Conflict, InvalidInput, NotFound
-from tinyagi.store.base import Store
+from tinyagi.store.store import Store
 
 BACKLOG, TODO, IN_PROGRESS, DONE = TaskStatus.BACKLOG, TaskStatus.TODO, TaskStatus.IN_PROGRESS, TaskStatus.DONE
 
@@ -79,7 +79,7 @@ async def test_a_chosen_prefix_belongs_to_one_project(store: Store) -> None:
 
 @pytest.mark.parametrize("prefix", ["", "1A", "A-B", "WÄB", "ABCDEFGHIJK"])
 async def test_a_prefix_has_letters_and_digits_only(store: Store, prefix: str) -> None:
-    with pytest.raises(InvalidInput, match="is no prefix"):
+    with pytest.raises(InvalidInput, match="is not a valid prefix"):
         await store.board.add_project(NewProject("Site", prefix=prefix))
 
 

@@ -18,7 +18,7 @@ from tinyagi.domain.board import (
     TaskStatus,
 )
 from tinyagi.domain.errors import Conflict, InvalidInput, NotFound
-from tinyagi.store.base import Store
+from tinyagi.store.store import Store
 
 TODO, IN_PROGRESS, DONE = TaskStatus.TODO, TaskStatus.IN_PROGRESS, TaskStatus.DONE
 GARDEN = Project(ProjectId("old_p"), "Garden", "green", "GAR", "#00ff00", ProjectStatus.ARCHIVED, 10, 20)
@@ -28,17 +28,17 @@ SAID = Comment(CommentId("old_c"), DIG.id, "Ada", "user", "soon", 50)
 
 
 async def test_rows_are_stored_as_they_are_and_sent_to_nobody(store: Store) -> None:
-    assert await store.board.take_over([GARDEN], [DIG, REST], [SAID]) == 4
+    assert await store.board.import_board([GARDEN], [DIG, REST], [SAID]) == 4
 
     assert await store.board.projects() == (GARDEN,)
-    assert await store.board.tasks() == (replace(DIG, position=1), replace(REST, position=1))
+    assert await store.board.tasks() == (replace(DIG, position=1, comment_count=1), replace(REST, position=1))
     assert await store.board.comments(DIG.id) == (SAID,)
     assert (await store.queue.depth()).pending == 0
 
 
 async def test_numbers_go_on_after_those_that_are_brought_along(store: Store) -> None:
-    await store.board.take_over([GARDEN], [DIG, replace(REST, number=1, identifier="T-1")], [])
-    await store.board.take_over([], [replace(REST, id=TaskId("x"), number=2, identifier="GAR-2")], [])
+    await store.board.import_board([GARDEN], [DIG, replace(REST, number=1, identifier="T-1")], [])
+    await store.board.import_board([], [replace(REST, id=TaskId("x"), number=2, identifier="GAR-2")], [])
 
     added = [await store.board.add_task(NewTask("t", project_id=project)) for project in (GARDEN.id, None)]
 
@@ -50,7 +50,7 @@ async def test_a_task_without_a_number_gets_the_next_one(store: Store) -> None:
     nameless = replace(REST, id=TaskId("x"), number=0, identifier="", status=TODO)
     another = replace(nameless, id=TaskId("y"), project_id=GARDEN.id)
 
-    await store.board.take_over([GARDEN], [nameless, another, DIG, REST], [])
+    await store.board.import_board([GARDEN], [nameless, another, DIG, REST], [])
 
     column = await store.board.tasks(status=TODO)
     assert [(task.identifier, task.number) for task in column] == [("T-4", 4), ("GAR-8", 8), ("GAR-7", 7)]
@@ -61,18 +61,18 @@ async def test_tasks_stand_below_what_is_there_in_their_order(store: Store) -> N
         await store.board.add_task(NewTask(title, status=TODO))
     rest = replace(REST, status=TODO)
 
-    await store.board.take_over([GARDEN], [rest, DIG], [])
+    await store.board.import_board([GARDEN], [rest, DIG], [])
 
     assert [task.title for task in await store.board.tasks(status=TODO)] == ["first", "second", "Rest", "Dig"]
 
 
 async def test_what_is_here_already_stays_as_it_is(store: Store) -> None:
-    await store.board.take_over([GARDEN], [DIG], [SAID])
+    await store.board.import_board([GARDEN], [DIG], [SAID])
     moved = await store.board.change_task(DIG.id, {"title": "Dug", "status": DONE})
     await store.board.change_project(GARDEN.id, {"prefix": "PARK"})
     await store.board.add_project(NewProject("Gear", prefix="GAR"))
 
-    again = await store.board.take_over([GARDEN], [DIG, REST, REST], [SAID, SAID])
+    again = await store.board.import_board([GARDEN], [DIG, REST, REST], [SAID, SAID])
 
     assert again == 1, "only what is new counts"
     assert await store.board.task(DIG.id) == moved
@@ -86,9 +86,9 @@ async def test_what_is_here_already_stays_as_it_is(store: Store) -> None:
     [
         ([replace(GARDEN, prefix="web")], [], [], Conflict, "WEB is taken"),
         ([replace(GARDEN, prefix="T")], [], [], Conflict, "T is taken"),
-        ([replace(GARDEN, prefix="G-1")], [], [], InvalidInput, "is no prefix"),
+        ([replace(GARDEN, prefix="G-1")], [], [], InvalidInput, "is not a valid prefix"),
         ([], [replace(REST, number=1, identifier="web-1")], [], Conflict, "web-1 is taken"),
-        ([], [replace(REST, identifier="T-4")], [], InvalidInput, "T-4 is no identifier of number 3"),
+        ([], [replace(REST, identifier="T-4")], [], InvalidInput, "T-4 is not the identifier of number 3"),
         ([], [DIG], [], NotFound, "old_p"),
         ([], [], [SAID], NotFound, "old_1"),
         ([], [], [replace(SAID, author_type="bot")], InvalidInput, "user, agent"),
@@ -107,7 +107,7 @@ async def test_a_clash_is_refused_and_nothing_is_stored(
     fine = replace(GARDEN, id=ProjectId("fine"), prefix="FINE")
 
     with pytest.raises(error, match=sentence):
-        await store.board.take_over([fine, *projects], tasks, comments)
+        await store.board.import_board([fine, *projects], tasks, comments)
 
     assert await store.board.projects() == (web,)
     assert await store.board.tasks() == (mine,)

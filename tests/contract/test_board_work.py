@@ -14,8 +14,7 @@ from tinyagi.domain.board import NewTask, Task
 from tinyagi.domain.errors import DuplicateMessage, InvalidInput
 from tinyagi.domain.ids import AgentId, MessageId
 from tinyagi.domain.messages import NewMessage
-from tinyagi.store.base import Store
-from tinyagi.store.sqlite.store import SqliteStore
+from tinyagi.store.store import Store
 
 MESSAGE = NewMessage("work on it", CODER)
 
@@ -85,7 +84,7 @@ async def test_a_change_by_another_process_waits_for_the_work_of_a_move(
         decided.wait()
         return MESSAGE
 
-    async with await SqliteStore.open(database, clock=clock, dice=random.Random(8)) as other:
+    async with await Store.open(database, clock=clock, dice=random.Random(8)) as other:
         first = asyncio.create_task(store.board.change_task(task.id, {"status": IN_PROGRESS}, work=decide))
         await asyncio.to_thread(deciding.wait)
         second = asyncio.create_task(other.board.change_task(task.id, {"status": IN_PROGRESS}, work=work))
@@ -111,7 +110,7 @@ async def test_a_task_does_not_move_without_its_work(store: Store) -> None:
         await store.board.add_task(NewTask("y", status=IN_PROGRESS), work=lambda _: repeated)
     with pytest.raises(DuplicateMessage, match="m1"):
         await store.board.reorder({IN_PROGRESS: [task.id]}, work=lambda _: repeated)
-    with pytest.raises(InvalidInput, match="no agent id"):
+    with pytest.raises(InvalidInput, match="not an agent id"):
         await store.board.change_task(task.id, {"status": IN_PROGRESS}, work=lambda _: unknown)
 
     assert await store.board.tasks() == (task,)

@@ -6,11 +6,12 @@ from tests.contract.conftest import CODER, DEV, TESTER, WRITER
 from tests.contract.test_claim import claimable, run_all, say, take
 from tests.support.clock import FakeClock
 from tests.support.log import read_all, types_of
-from tinyagi.domain.brakes import Brakes
 from tinyagi.domain.events import RecordedEvent
 from tinyagi.domain.ids import AgentId
-from tinyagi.domain.messages import ROOM_CHANNEL, ROOM_PRIORITY, Handoff, Message, Outcome, RoomPost
-from tinyagi.store.base import Store
+from tinyagi.domain.limits import Brakes
+from tinyagi.domain.messages import ROOM_CHANNEL, ROOM_PRIORITY, Message
+from tinyagi.domain.runs import Handoff, Outcome, RoomPost
+from tinyagi.store.store import Store
 
 BOTH = (Handoff(TESTER, "test", DEV), Handoff(WRITER, "write", DEV))
 

@@ -7,11 +7,11 @@ import pytest
 from tests.contract.conftest import CODER, DEV, TESTER, WRITER
 from tests.support.clock import FakeClock
 from tests.support.log import read_all
-from tinyagi.domain.batching import CHAT_CHANNELS, Batching
 from tinyagi.domain.ids import AgentId
-from tinyagi.domain.messages import ROOM_CHANNEL, ROOM_PRIORITY, Claim, NewMessage, Outcome, Status
+from tinyagi.domain.messages import CHAT_CHANNELS, ROOM_CHANNEL, ROOM_PRIORITY, Batching, NewMessage, Status
 from tinyagi.domain.retry import Failure, FailureKind
-from tinyagi.store.base import Store
+from tinyagi.domain.runs import Claim, Outcome
+from tinyagi.store.store import Store
 
 STUMBLE = Failure(FailureKind.MESSAGE, "exit code 1")
 

@@ -10,7 +10,7 @@ from tinyagi.domain.events import TeamChainStart
 from tinyagi.domain.ids import AgentId, ConversationId, MessageId
 from tinyagi.domain.messages import NewMessage, Status
 from tinyagi.domain.responses import Role
-from tinyagi.store.base import Store
+from tinyagi.store.store import Store
 
 
 async def test_a_message_is_stored_with_its_history_and_its_event(store: Store, clock: FakeClock) -> None:
@@ -174,7 +174,7 @@ async def test_half_a_character_is_refused_and_changes_nothing(store: Store) -> 
 
 @pytest.mark.parametrize("agent", ["../evil", "Coder", "a b", "x" * 65])
 async def test_an_agent_id_that_is_none_is_refused(store: Store, agent: str) -> None:
-    with pytest.raises(InvalidInput, match="is no agent id"):
+    with pytest.raises(InvalidInput, match="is not an agent id"):
         await store.queue.enqueue(NewMessage("x", AgentId(agent)))
 
 

@@ -9,20 +9,12 @@ from tests.contract.test_claim import STUMBLE, run_all, say, take
 from tests.support.clock import FakeClock
 from tests.support.log import read_all, types_of
 from tinyagi.domain.errors import ClaimLost, InvalidInput, NotFound
-from tinyagi.domain.messages import (
-    ROOM_CHANNEL,
-    ROOM_PRIORITY,
-    Claim,
-    Handoff,
-    NewMessage,
-    Outcome,
-    RoomPost,
-    Status,
-    Usage,
-)
+from tinyagi.domain.limits import Usage
+from tinyagi.domain.messages import ROOM_CHANNEL, ROOM_PRIORITY, NewMessage, Status
 from tinyagi.domain.responses import Role
 from tinyagi.domain.retry import Failure, FailureKind
-from tinyagi.store.base import Store
+from tinyagi.domain.runs import Claim, Handoff, Outcome, RoomPost
+from tinyagi.store.store import Store
 
 UNAVAILABLE = Failure(FailureKind.UNAVAILABLE, "429 too many requests")
 

@@ -5,8 +5,8 @@ import pytest
 from tests.contract.conftest import TESTER
 from tests.contract.test_claim import STUMBLE, say, take
 from tests.support.clock import FakeClock
-from tinyagi.domain.batching import MAX_MESSAGES
-from tinyagi.store.base import Store
+from tinyagi.domain.messages import MAX_MESSAGES
+from tinyagi.store.store import Store
 
 
 async def test_the_newest_message_of_the_same_chat_follows(store: Store, clock: FakeClock) -> None:

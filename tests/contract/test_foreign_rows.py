@@ -12,7 +12,7 @@ from tests.support.clock import START
 from tests.support.log import read_all, types_of
 from tinyagi.domain.messages import ROOM_PRIORITY, Status
 from tinyagi.domain.responses import Role
-from tinyagi.store.base import Store
+from tinyagi.store.store import Store
 
 INSERT = (
     "INSERT INTO messages (message_id, channel, sender, message, agent, status, created_at, updated_at) "
@@ -46,11 +46,11 @@ async def test_a_foreign_row_is_routed_and_given_a_conversation_and_events(store
 
     claim = await take(store, CODER)
     message = claim.primary
-    assert (message.message_id, message.message, message.thread) == ("tg_1", "fix it", "telegram:Ada")
+    assert (message.message_id, message.message, message.thread) == ("tg_1", "@coder fix it", "telegram:Ada")
     assert message.conversation_id == "tg_1"
     assert (await types_of(store.events))[0] == "message_received"
     (entry,) = await store.history.of_agent(CODER)
-    assert (entry.role, entry.content) == (Role.USER, "fix it")
+    assert (entry.role, entry.content) == (Role.USER, "@coder fix it")
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ async def test_a_foreign_row_for_a_team_goes_to_its_leader_and_keeps_the_team(st
     await until(store, 1)
 
     message = (await take(store, CODER)).primary
-    assert (message.team, message.conversation_team, message.message) == (DEV, DEV, "ship it")
+    assert (message.team, message.conversation_team, message.message) == (DEV, DEV, "@dev ship it")
 
 
 async def test_a_foreign_row_that_is_finished_is_imported_and_not_run(store: Store, database: Path) -> None:
@@ -108,7 +108,7 @@ async def test_a_foreign_row_that_its_agent_has_answered_is_not_run_again(store:
 
     await until(store, 4)
 
-    assert await run_all(store, CODER) == [["fix that"]], "another agent answered it"
+    assert await run_all(store, CODER) == [["@coder fix that"]], "another agent answered it"
     answered = await store.queue.message(1)
     assert answered is not None
     assert (answered.status, answered.answered_by) == (Status.COMPLETED, "tg_1")

@@ -8,11 +8,11 @@ from tests.contract.conftest import CODER, DEV
 from tests.contract.test_claim import claimable, run_all, say, take, texts
 from tests.support.clock import FakeClock
 from tests.support.log import read_all, types_of
-from tinyagi.domain.batching import Batching
 from tinyagi.domain.events import BudgetReached
 from tinyagi.domain.ids import TeamId
-from tinyagi.domain.messages import PASSIVE_PRIORITY, ROOM_CHANNEL, ROOM_PRIORITY, Claim, Outcome
-from tinyagi.store.base import Store, Withheld
+from tinyagi.domain.messages import PASSIVE_PRIORITY, ROOM_CHANNEL, ROOM_PRIORITY, Batching
+from tinyagi.domain.runs import Claim, Deferral, Outcome
+from tinyagi.store.store import Store
 
 HELD = frozenset({DEV})
 OPS = TeamId("ops")
@@ -114,7 +114,7 @@ async def test_a_run_that_is_withheld_is_recorded_told_and_its_lane_held(store: 
     until = clock.now + 10_000
     fact = BudgetReached("agent:coder", "the daily budget is used up", until)
 
-    await store.queue.release(await take(store), reason="over budget", withheld=Withheld(fact, "it waits", until))
+    await store.queue.release(await take(store), reason="over budget", withheld=Deferral(fact, "it waits", until))
 
     message = await store.queue.message(number)
     assert message is not None
@@ -135,7 +135,7 @@ async def test_a_run_may_be_withheld_without_holding_the_lane(store: Store) -> N
     await say(store, "x", team=DEV)
     fact = BudgetReached("team:dev", "the daily budget is used up", 5)
 
-    await store.queue.release(await take(store), reason="over budget", withheld=Withheld(fact, "it waits"))
+    await store.queue.release(await take(store), reason="over budget", withheld=Deferral(fact, "it waits"))
 
     assert "lane_held" not in await types_of(store.events)
     assert await claimable(store) == (CODER,)
@@ -146,7 +146,7 @@ async def test_a_room_post_that_is_withheld_tells_nobody(store: Store) -> None:
     await say(store, "post", channel=ROOM_CHANNEL, team=DEV, priority=ROOM_PRIORITY)
     fact = BudgetReached("team:dev", "the daily budget is used up", 5)
 
-    await store.queue.release(await take(store), reason="over budget", withheld=Withheld(fact, "it waits"))
+    await store.queue.release(await take(store), reason="over budget", withheld=Deferral(fact, "it waits"))
 
     assert await store.responses.recent() == ()
     assert (await types_of(store.events))[-1] == "budget_reached"

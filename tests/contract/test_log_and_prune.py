@@ -11,8 +11,12 @@ from tests.support.log import read_all
 from tinyagi.domain.errors import DuplicateMessage
 from tinyagi.domain.events import LaneResumed, ProcessorStart
 from tinyagi.domain.ids import MessageId
-from tinyagi.domain.messages import Handoff, NewMessage, Outcome
-from tinyagi.store.base import LogBounds, PruneReport, Retention, Store
+from tinyagi.domain.limits import Retention
+from tinyagi.domain.messages import NewMessage
+from tinyagi.domain.runs import Handoff, Outcome
+from tinyagi.store.event_log import LogBounds
+from tinyagi.store.maintenance import PruneReport
+from tinyagi.store.store import Store
 
 DAY = timedelta(days=1)
 NOTHING = PruneReport(0, 0, 0, 0)
@@ -236,3 +240,20 @@ async def test_depth_counts_per_status_and_per_lane(store: Store) -> None:
     assert (depth.pending, depth.processing, depth.completed, depth.dead) == (1, 1, 1, 0)
     assert [(lane.agent, lane.pending, lane.processing) for lane in depth.lanes] == [("coder", 1, 0), ("writer", 0, 1)]
     assert depth.open_conversations == 2
+
+
+async def test_pages_without_internal_lines_are_as_long_as_others(store: Store) -> None:
+    written = [
+        NewMessage(str(n), CODER, from_agent=None if n % 3 else WRITER, channel="chatroom" if n % 3 == 1 else "api")
+        for n in range(4500)
+    ]
+    await store.queue.enqueue_many(written)
+    await store.queue.enqueue_many([NewMessage(f"young {n}", CODER, from_agent=WRITER) for n in range(9)])
+
+    page = await store.history.of_agent(CODER, limit=700, internal=False)
+    of_all = await store.history.of_agent(limit=700, internal=False)
+    (newest, *_) = await store.history.of_agent(CODER, limit=1)
+
+    assert [int(entry.content) for entry in page] == list(range(4499, 4499 - 3 * 700, -3))
+    assert of_all == page
+    assert (newest.content, newest.from_agent) == ("young 8", WRITER)

@@ -6,9 +6,10 @@ from datetime import timedelta
 import pytest
 
 from tests.support.clock import FakeClock
-from tinyagi.domain.errors import NotFound
-from tinyagi.domain.pairing import ALPHABET, CODE_LENGTH, CODE_LIFE, MAX_PENDING, PairedSender, PairingRequest
-from tinyagi.store.base import Store
+from tinyagi.domain.errors import InvalidInput, NotFound
+from tinyagi.domain.pairing import PairedSender, PairingRequest
+from tinyagi.store.pairing import ALPHABET, CODE_LENGTH, CODE_LIFE, MAX_PENDING
+from tinyagi.store.store import Store
 
 HOUR = CODE_LIFE // timedelta(milliseconds=1)
 
@@ -137,9 +138,16 @@ async def test_people_who_were_approved_elsewhere_come_as_they_are_and_who_is_he
     bob = PairedSender("discord", "9", "Bob", 5, "HGFEDCBA")
     cy = PairedSender("telegram", "2", "Cy", 6, None)
 
-    new = await store.pairing.take_over([bob, cy, PairedSender("telegram", "1", "Ada elsewhere", 1, None), bob])
+    new = await store.pairing.import_people([bob, cy, PairedSender("telegram", "1", "Ada elsewhere", 1, None), bob])
 
     assert new == 2
     assert await store.pairing.approved() == (bob, cy, here)
     assert await store.pairing.is_approved("discord", "9")
-    assert await store.pairing.take_over([bob, cy]) == 0
+    assert await store.pairing.import_people([bob, cy]) == 0
+
+
+async def test_a_sender_id_with_a_control_character_gets_no_code(store: Store) -> None:
+    with pytest.raises(InvalidInput, match="control character"):
+        await ask(store, "1\n2")
+
+    assert await store.pairing.pending() == ()

@@ -13,9 +13,10 @@ from tests.support.clock import FakeClock
 from tests.support.log import types_of
 from tinyagi.domain.errors import ClaimLost
 from tinyagi.domain.ids import ClaimId
-from tinyagi.domain.messages import Outcome, Status
+from tinyagi.domain.messages import Status
 from tinyagi.domain.retry import RetryPolicy
-from tinyagi.store.sqlite.store import SqliteStore
+from tinyagi.domain.runs import Outcome
+from tinyagi.store.store import Store
 from tinyagi.system.processes import ProcessIdentity
 
 HERE = ProcessIdentity("here", "boot", 1, 1.0)
@@ -23,11 +24,11 @@ Alive = Callable[[ProcessIdentity], bool | None]
 
 
 @asynccontextmanager
-async def two_stores(database: Path, clock: FakeClock, alive: Alive) -> AsyncIterator[tuple[SqliteStore, SqliteStore]]:
+async def two_stores(database: Path, clock: FakeClock, alive: Alive) -> AsyncIterator[tuple[Store, Store]]:
     """A holder, and a second process that may recover what the first one holds."""
     async with (
-        await SqliteStore.open(database, clock=clock, owner=HERE, dice=random.Random(1)) as holder,
-        await SqliteStore.open(database, clock=clock, alive=alive, dice=random.Random(2)) as other,
+        await Store.open(database, clock=clock, owner=HERE, dice=random.Random(1)) as holder,
+        await Store.open(database, clock=clock, alive=alive, dice=random.Random(2)) as other,
     ):
         yield holder, other
 

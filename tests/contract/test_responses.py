@@ -7,9 +7,11 @@ from tests.contract.test_claim import say, take
 from tests.support.clock import FakeClock
 from tests.support.log import read_all
 from tinyagi.domain.errors import NotFound
-from tinyagi.domain.messages import NewMessage, Outcome
+from tinyagi.domain.limits import Retention
+from tinyagi.domain.messages import NewMessage
 from tinyagi.domain.responses import NewResponse, ResponseStatus
-from tinyagi.store.base import Retention, Store
+from tinyagi.domain.runs import Outcome
+from tinyagi.store.store import Store
 
 
 async def tell(store: Store, text: str, person: str = "Ada", channel: str = "telegram") -> int:
@@ -114,7 +116,7 @@ async def test_what_nobody_fetches_for_a_week_fails_and_stays_visible(store: Sto
 
     assert report.unfetched == 1
     old = next(response for response in await store.responses.recent() if response.message == "answer")
-    assert (old.status, old.last_error) == (ResponseStatus.FAILED, "nobody fetched it")
+    assert (old.status, old.last_error) == (ResponseStatus.FAILED, "no client fetched it")
     assert await waiting(store) == ["young"]
 
 

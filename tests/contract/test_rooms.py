@@ -8,21 +8,20 @@ from tests.contract.conftest import CODER, DEV, TESTER, WRITER
 from tests.contract.test_claim import STUMBLE, claimable, run_all, say, take, texts
 from tests.support.clock import FakeClock
 from tests.support.log import read_all, types_of
-from tinyagi.domain.batching import MAX_MESSAGES, Batching
 from tinyagi.domain.errors import DuplicateMessage, InvalidInput
 from tinyagi.domain.ids import AgentId, MessageId
 from tinyagi.domain.messages import (
+    MAX_MESSAGES,
     PASSIVE_PRIORITY,
     ROOM_CHANNEL,
     ROOM_PRIORITY,
-    Handoff,
+    Batching,
     NewMessage,
-    Outcome,
-    RoomPost,
     Status,
 )
 from tinyagi.domain.retry import Failure, FailureKind
-from tinyagi.store.base import Store
+from tinyagi.domain.runs import Handoff, Outcome, RoomPost
+from tinyagi.store.store import Store
 
 LINE = RoomPost(DEV, "lunch?", (CODER, TESTER), "[Chat room #dev — @Ada]:\nlunch?")
 

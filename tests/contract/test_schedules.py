@@ -14,8 +14,7 @@ from tinyagi.domain.errors import Conflict, DuplicateMessage, InvalidInput, NotF
 from tinyagi.domain.ids import MessageId
 from tinyagi.domain.messages import Message, NewMessage
 from tinyagi.domain.schedules import NewSchedule, Schedule, ScheduleId
-from tinyagi.store.base import Store
-from tinyagi.store.sqlite.store import SqliteStore
+from tinyagi.store.store import Store
 
 DAILY = NewSchedule("daily", CODER, "report", cron="0 9 * * *")
 ONCE = NewSchedule("once", CODER, "remind", run_at=500)
@@ -222,7 +221,7 @@ async def test_a_due_time_is_sent_once_however_often_it_is_fired(store: Store) -
 async def test_two_processes_that_fire_the_same_due_times_send_each_once(
     store: Store, database: Path, clock: FakeClock
 ) -> None:
-    async with await SqliteStore.open(database, clock=clock, dice=random.Random(8)) as other:
+    async with await Store.open(database, clock=clock, dice=random.Random(8)) as other:
         for due in range(1, 40):
             schedule = await store.schedules.add(replace(DAILY, label=f"s{due}"), next_at=due)
             both = (fire(one, schedule, next_at=1000) for one in (store, other))

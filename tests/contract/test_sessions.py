@@ -4,10 +4,9 @@ from tests.contract.conftest import CODER, DEV, WRITER
 from tests.contract.test_claim import STUMBLE, say, take
 from tests.support.log import read_all
 from tinyagi.domain.ids import AgentId
-from tinyagi.domain.messages import Outcome
 from tinyagi.domain.responses import Role
-from tinyagi.domain.sessions import Session, Turn
-from tinyagi.store.base import Store
+from tinyagi.domain.runs import Outcome, Session, Turn
+from tinyagi.store.store import Store
 
 CLAUDE, API = "anthropic", "api"
 

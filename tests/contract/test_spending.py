@@ -9,10 +9,11 @@ from tests.contract.test_claim import say, take
 from tests.support.clock import FakeClock
 from tests.support.log import read_all
 from tinyagi.domain.errors import ClaimLost
-from tinyagi.domain.messages import ROOM_CHANNEL, ROOM_PRIORITY, Outcome, Usage
+from tinyagi.domain.limits import Charge, Spent, Usage
+from tinyagi.domain.messages import ROOM_CHANNEL, ROOM_PRIORITY
 from tinyagi.domain.retry import Failure, FailureKind, RetryPolicy
-from tinyagi.domain.spending import Charge, Spent
-from tinyagi.store.base import Store
+from tinyagi.domain.runs import Outcome
+from tinyagi.store.store import Store
 
 DAY = "2026-01-01"
 CHARGE = Charge(DAY, ("*", "agent:coder"), 100, 0.25)

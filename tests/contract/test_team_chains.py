@@ -7,8 +7,9 @@ from tests.contract.test_claim import say, take
 from tests.support.log import read_all
 from tinyagi.domain.events import RecordedEvent, TeamChainStart
 from tinyagi.domain.ids import TeamId
-from tinyagi.domain.messages import Handoff, NewMessage, Outcome
-from tinyagi.store.base import Store
+from tinyagi.domain.messages import NewMessage
+from tinyagi.domain.runs import Handoff, Outcome
+from tinyagi.store.store import Store
 
 CHAIN = TeamChainStart(DEV, (CODER, TESTER), CODER)
 ON = Outcome("ok", handoffs=(Handoff(TESTER, "test", DEV),), chain=CHAIN)

@@ -5,12 +5,13 @@ from datetime import timedelta
 from tests.contract.conftest import CODER, DEV, TESTER, WRITER
 from tests.contract.test_claim import STUMBLE, say, take
 from tests.support.clock import FakeClock
-from tinyagi.domain.batching import Batching
 from tinyagi.domain.ids import ConversationId
-from tinyagi.domain.messages import Claim, Handoff, NewMessage, Outcome, RoomPost, Status, Usage
+from tinyagi.domain.limits import Retention, Usage
+from tinyagi.domain.messages import Batching, NewMessage, Status
 from tinyagi.domain.retry import Failure, FailureKind, RetryPolicy
+from tinyagi.domain.runs import Claim, Handoff, Outcome, RoomPost
 from tinyagi.domain.traces import Attempt, TracedMessage
-from tinyagi.store.base import Retention, Store
+from tinyagi.store.store import Store
 
 USAGE = Usage(100, 20, 3, 0.5, "anthropic", "sonnet")
 

@@ -8,9 +8,11 @@ from tests.support.clock import FakeClock
 from tests.support.log import read_all, types_of
 from tinyagi.domain.errors import InvalidInput
 from tinyagi.domain.ids import AgentId
-from tinyagi.domain.messages import PASSIVE_PRIORITY, ROOM_CHANNEL, Handoff, NewMessage, Outcome, RoomPost, Status
-from tinyagi.store.base import LaneDepth, Store
-from tinyagi.store.sqlite.operations.vacate import SLICE
+from tinyagi.domain.messages import PASSIVE_PRIORITY, ROOM_CHANNEL, NewMessage, Status
+from tinyagi.domain.runs import Handoff, Outcome, RoomPost
+from tinyagi.store.depth import LaneDepth
+from tinyagi.store.lanes import LANE_SLICE
+from tinyagi.store.store import Store
 
 REASON = "@coder was removed"
 
@@ -97,7 +99,7 @@ async def test_an_abandoned_message_can_be_sent_again(store: Store) -> None:
 
 
 async def test_more_than_a_slice_is_abandoned_and_moved(store: Store) -> None:
-    many = SLICE * 2 + 5
+    many = LANE_SLICE * 2 + 5
     await store.queue.enqueue_many([NewMessage(str(number), CODER) for number in range(many)])
 
     assert await store.queue.move(CODER, WRITER) == many
@@ -155,14 +157,14 @@ async def test_what_backs_off_moves_and_still_holds_its_thread_back(store: Store
 
 
 async def test_a_slice_takes_what_backs_off_before_what_it_holds_back(store: Store, clock: FakeClock) -> None:
-    await store.queue.enqueue_many([NewMessage(str(number), CODER, sender="crowd") for number in range(SLICE)])
+    await store.queue.enqueue_many([NewMessage(str(number), CODER, sender="crowd") for number in range(LANE_SLICE)])
     await say(store, "fails", sender="Ada", priority=9)
     await store.queue.fail(await take(store), STUMBLE)
 
     await store.queue.move(CODER, WRITER)
 
     moved = [event.payload["id"] for event in await read_all(store.events) if event.type == "message_moved"]
-    assert moved.index(SLICE + 1) < SLICE
+    assert moved.index(LANE_SLICE + 1) < LANE_SLICE
 
 
 async def test_what_runs_is_not_moved(store: Store) -> None:
@@ -179,7 +181,7 @@ async def test_a_lane_is_not_moved_to_itself_or_to_nobody(store: Store) -> None:
     events = len(await read_all(store.events))
 
     assert await store.queue.move(CODER, CODER) == 0
-    with pytest.raises(InvalidInput, match="no agent id"):
+    with pytest.raises(InvalidInput, match="not an agent id"):
         await store.queue.move(CODER, AgentId("Not An Id"))
 
     assert len(await read_all(store.events)) == events

@@ -16,14 +16,14 @@ from tests.engine.conftest import ADAPTERS
 from tests.engine.test_archiving import Clerk
 from tests.server.conftest import Premises
 from tinyagi import wiring
-from tinyagi.daemon.doctor.examination import subject_of
+from tinyagi.daemon.doctor.examination import load_context
 from tinyagi.daemon.doctor.findings import Finding, Level
 from tinyagi.daemon.doctor.server import daemon
-from tinyagi.daemon.pidfile import held
-from tinyagi.engine.rules import Rulebook
+from tinyagi.daemon.pidfile import hold_pid_file
+from tinyagi.settings.effective import EffectiveSettingsCache
 from tinyagi.settings.home import Home
 from tinyagi.settings.live import LiveSettings
-from tinyagi.store.base import Store
+from tinyagi.store.store import Store
 
 MOMENT = timedelta(milliseconds=10)
 PLUGIN = 'def activate(ctx):\n    ctx.on("*", lambda event: None)\n'
@@ -145,7 +145,7 @@ STREAM = {"stream", "stream-live", "stream-beat"}
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tinyagi.wiring.pipeline_is_installed", lambda: True)
     monkeypatch.setattr("tinyagi.wiring.LiveSettings", partial(LiveSettings, every=MOMENT))
-    monkeypatch.setattr("tinyagi.engine.chats.PERIOD", MOMENT)
+    monkeypatch.setattr("tinyagi.engine.chat_files.PERIOD", MOMENT)
     monkeypatch.setattr("tinyagi.engine.background.FIRST_PAUSE", MOMENT)
     monkeypatch.setattr("tinyagi.engine.background.LONGEST_PAUSE", MOMENT)
 
@@ -156,12 +156,12 @@ async def test_a_task_with_a_fault_goes_on_and_is_named(
 ) -> None:
     fault, open_store = Fault(name), wiring.open_store
 
-    async def open_faulty(home: Home, rulebook: Rulebook) -> Any:
-        return FaultyStore(await open_store(home, rulebook), fault)
+    async def open_faulty(home: Home, effective: EffectiveSettingsCache) -> Any:
+        return FaultyStore(await open_store(home, effective), fault)
 
     monkeypatch.setattr("tinyagi.wiring.open_store", open_faulty)
     async with BusyPremises(tmp_path).serve() as premises:
-        with held(premises.home, "1") as pid_file:
+        with hold_pid_file(premises.home, "1") as pid_file:
             pid_file.listening("127.0.0.1", premises.port)
             fault.is_on = True
             await TASKS[name](premises)
@@ -187,4 +187,4 @@ async def test_a_task_with_a_fault_goes_on_and_is_named(
 
 
 def findings(premises: Premises) -> list[Finding]:
-    return list(daemon(subject_of(premises.home, {}), premises.engine.settings.current))
+    return list(daemon(load_context(premises.home, {}), premises.engine.settings.current))

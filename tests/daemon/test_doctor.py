@@ -1,10 +1,8 @@
 """Each finding names what was found and what to do about it; a check that fails is a finding, too."""
 
 import asyncio
-import hashlib
 import socket
 from collections.abc import Iterator
-from datetime import timedelta
 from pathlib import Path
 
 import apsw
@@ -12,13 +10,12 @@ import pytest
 
 from tests.daemon.conftest import Furnish
 from tests.daemon.test_pidfile import another_process
-from tinyagi.daemon.doctor.examination import examine, subject_of
-from tinyagi.daemon.doctor.extensions import plugin_digest
-from tinyagi.daemon.doctor.findings import Finding, Level, Subject, ok
+from tinyagi.daemon.doctor.examination import load_context, run_checks
+from tinyagi.daemon.doctor.findings import CheckContext, Finding, Level, ok
 from tinyagi.domain.ids import AgentId
 from tinyagi.engine.inbox import Incoming
-from tinyagi.plugins.host import Plugins
 from tinyagi.settings.home import Home
+from tinyagi.system import peer_user
 from tinyagi.wiring import open_inbox
 
 
@@ -30,7 +27,7 @@ def environment(tmp_path: Path) -> dict[str, str]:
 
 
 def findings(home: Home, environment: dict[str, str]) -> list[Finding]:
-    return list(examine(subject_of(home, environment)))
+    return list(run_checks(load_context(home, environment)))
 
 
 def about(title: str, found: list[Finding]) -> Finding:
@@ -76,12 +73,12 @@ def test_settings_that_are_wrong_are_named_with_their_place(home: Home, environm
 
 
 def test_a_check_that_fails_itself_is_a_finding_and_the_next_one_goes_on(home: Home) -> None:
-    def broken(subject: Subject) -> Iterator[Finding]:
+    def broken(subject: CheckContext) -> Iterator[Finding]:
         yield ok("First", "half of it")
         raise RuntimeError("boom\nboom")
 
-    subject = Subject(home, {}, None)
-    first, second, third = examine(subject, {"Broken": broken, "Next": lambda _: [ok("Next", "fine")]}, {})
+    subject = CheckContext(home, {}, None)
+    first, second, third = run_checks(subject, {"Broken": broken, "Next": lambda _: [ok("Next", "fine")]}, {})
 
     assert first.title == "First"
     assert (second.level, second.title) == (Level.PROBLEM, "Broken")
@@ -109,7 +106,7 @@ def test_what_others_can_read_is_named_with_the_command_that_ends_it(
 @pytest.mark.parametrize(
     ("server", "level"),
     [
-        ({"host": "127.0.0.1"}, Level.OK),
+        ({"host": "127.0.0.1"}, Level.OK if peer_user.IS_SUPPORTED else Level.WARNING),
         ({"host": "192.0.2.7"}, Level.PROBLEM),
         ({"host": "192.0.2.7", "token": "a1b2c3d4e5f6g7h8i9"}, Level.OK),
         ({"token": "aaaaaaaaaaaaaaaaaaaaaaaa"}, Level.PROBLEM),
@@ -122,6 +119,23 @@ def test_an_address_that_others_reach_needs_a_good_token(
     furnish(server=server)
 
     assert about("Access", findings(home, environment)).level is level
+
+
+@pytest.mark.parametrize(("is_linux", "server"), [(False, {}), (True, {"check_peer_user": False})])
+def test_a_daemon_that_every_user_can_call_gets_a_warning(
+    home: Home,
+    furnish: Furnish,
+    environment: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+    is_linux: bool,
+    server: dict[str, object],
+) -> None:
+    monkeypatch.setattr(peer_user, "IS_SUPPORTED", is_linux)
+    furnish(server=server)
+    access = about("Access", findings(home, environment))
+
+    assert access.level is Level.WARNING
+    assert "tinyagi token" in access.remedy
 
 
 def test_a_wildcard_origin_is_a_problem(home: Home, furnish: Furnish, environment: dict[str, str]) -> None:
@@ -190,99 +204,19 @@ def test_a_database_of_a_newer_version_is_a_problem(home: Home, furnish: Furnish
     assert (found.level, "newer" in found.found) == (Level.PROBLEM, True)
 
 
-def test_a_program_that_is_missing_is_a_problem_with_its_installation(
-    home: Home, furnish: Furnish, environment: dict[str, str]
+@pytest.mark.parametrize("is_used", [True, False])
+def test_a_wrong_value_does_not_make_a_home_an_old_one(
+    home: Home, furnish: Furnish, environment: dict[str, str], tmp_path: Path, is_used: bool
 ) -> None:
-    furnish(agents={"ada": {"provider": "anthropic"}, "bob": {"provider": "anthropic"}, "eve": {"provider": "openai"}})
-    program(environment, "codex", "echo codex-cli 1.2.3")
+    if is_used:
+        furnish()
+    home.prepare()
+    home.settings_file.write_text('{"queue": {"max_runs": "8"}, "agents": {"coder": {"provider": "nonsense"}}}')
 
-    found = findings(home, environment)
+    found = findings(home, {**environment, "TINYCLAW_HOME": str(tmp_path / "none")})
 
-    missing, there = about("claude", found), about("codex", found)
-    assert missing.level is Level.PROBLEM
-    assert missing.found.startswith("@ada, @bob cannot run")
-    assert "npm install" in missing.remedy
-    assert (there.level, there.found.startswith("codex-cli 1.2.3 at ")) == (Level.OK, True)
-    assert about("Permissions", [one for one in found if one.level is Level.HINT]).found.startswith("@ada, @bob, @eve")
-
-
-def test_a_program_that_hangs_does_not_hang_the_doctor(
-    home: Home, furnish: Furnish, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    furnish(agents={"eve": {"provider": "openai"}})
-    program(environment, "codex", "exec /bin/sleep 60")
-    monkeypatch.setattr("tinyagi.daemon.doctor.agents.PATIENCE", timedelta(milliseconds=200).total_seconds())
-
-    assert about("codex", findings(home, environment)).level is Level.WARNING
-
-
-def test_a_key_that_is_missing_is_a_problem(home: Home, furnish: Furnish, environment: dict[str, str]) -> None:
-    furnish(agents={"ada": {"provider": "api", "model": "sonnet"}})
-
-    without = about("@ada", findings(home, environment))
-    with_one = about("@ada", findings(home, {**environment, "ANTHROPIC_API_KEY": "x"}))
-
-    assert (without.level, "ANTHROPIC_API_KEY" in without.remedy) == (Level.PROBLEM, True)
-    assert with_one.level is Level.OK
-
-
-def test_links_that_lead_out_of_a_workspace_are_told(
-    home: Home, furnish: Furnish, environment: dict[str, str], tmp_path: Path
-) -> None:
-    furnish()
-    folder = tmp_path / "workspace" / "coder"
-    folder.mkdir(parents=True)
-    (folder / "out").symlink_to("/etc")
-    (folder / "in").symlink_to("out/../..")
-    (folder / "here").symlink_to(".")
-
-    found = about("@coder's folder", findings(home, environment))
-
-    assert found.level is Level.WARNING
-    assert found.found.endswith(": in, out.")
-
-
-def test_plugins_are_listed_with_the_hash_that_they_run_with_and_are_not_run(
-    home: Home, furnish: Furnish, environment: dict[str, str]
-) -> None:
-    furnish()
-    folder = home.plugins / "shout"
-    (folder / "parts").mkdir(parents=True)
-    (folder / "plugin.py").write_text("raise SystemExit('this was run')\n")
-    (folder / "parts" / "loud.py").write_text("x = 1\n")
-    (home.plugins / "Bad Name").mkdir()
-
-    found = findings(home, environment)
-
-    assert f"sha256 {plugin_digest(folder)[:12]}" in about("Plugin shout", found).found
-    assert about("Plugin", found).level is Level.WARNING
-
-
-async def test_the_hash_of_a_plugin_is_the_one_it_is_loaded_with(home: Home) -> None:
-    folder = home.plugins / "quiet"
-    (folder / "parts").mkdir(parents=True)
-    (folder / "plugin.py").write_text("x = 1\n")
-    (folder / "parts" / "loud.py").write_text("y = 1\n")
-    (folder / "parts" / ".hidden.py").write_text("z = 1\n")
-    plugins = await Plugins.load(home.plugins, home=home.path, entry_points=False)
-    (loaded,) = plugins.loaded
-    await plugins.close()
-
-    assert loaded.sha256 == plugin_digest(folder)
-
-
-def test_skills_of_the_owner_are_listed_with_their_hash(
-    home: Home, furnish: Furnish, environment: dict[str, str], tmp_path: Path
-) -> None:
-    furnish()
-    folder = tmp_path / "workspace" / "coder" / ".agents" / "skills" / "mine"
-    folder.mkdir(parents=True)
-    (folder / "SKILL.md").write_text("---\nname: Mine\n---\nDo it.\n")
-
-    found = about("@coder's skills", findings(home, environment))
-
-    digest = hashlib.sha256((folder / "SKILL.md").read_bytes()).hexdigest()
-    assert f"mine ({digest[:12]})" in found.found
+    assert "max_runs" in about("Settings", found).found
+    assert "Earlier version" not in {one.title for one in found}
 
 
 def test_an_old_home_is_offered_for_migration(
@@ -296,3 +230,12 @@ def test_an_old_home_is_offered_for_migration(
     found = about("Earlier version", findings(home, {**environment, "TINYCLAW_HOME": str(old)}))
 
     assert f"tinyagi migrate --from '{old}'" in found.remedy
+
+
+def test_a_setting_that_has_no_effect_is_a_warning(home: Home, furnish: Furnish, environment: dict[str, str]) -> None:
+    furnish(server={"port": 0}, limits={"daily_costs": 5})
+
+    (found,) = [one for one in findings(home, environment) if one.level is Level.WARNING]
+
+    assert "Did you mean limits.daily_cost?" in found.found
+    assert str(home.settings_file) in found.remedy

@@ -8,14 +8,15 @@ import pytest
 
 from tests.backup.conftest import made
 from tests.daemon.conftest import Furnish
-from tinyagi.daemon.doctor.backups import OLD_DAYS, backups
-from tinyagi.daemon.doctor.findings import Finding, Level, Subject
+from tinyagi.daemon.doctor.findings import CheckContext, Finding, Level
+from tinyagi.daemon.doctor.installation import OLD_BACKUP_DAYS, backups
+from tinyagi.domain.texts import size_text
 from tinyagi.settings.home import Home
 from tinyagi.wiring import open_inbox
 
 
 def found(home: Home) -> list[Finding]:
-    return list(backups(Subject(home, {}, None)))
+    return list(backups(CheckContext(home, {}, None)))
 
 
 @pytest.fixture
@@ -42,14 +43,17 @@ def test_no_backup_is_a_hint(filled: Home) -> None:
 
 def test_a_new_backup_is_well_and_an_old_one_is_a_hint(filled: Home) -> None:
     path = made(filled).path
-    assert [finding.level for finding in found(filled)] == [Level.OK]
+    (finding,) = found(filled)
+    assert finding.level is Level.OK
+    assert finding.found == f"{path.name}, {size_text(path.stat().st_size)}"
+    assert " 0.0 " not in finding.found
 
-    long_ago = time.time() - (OLD_DAYS + 1) * 86_400
+    long_ago = time.time() - (OLD_BACKUP_DAYS + 1) * 86_400
     os.utime(path, (long_ago, long_ago))
 
     (finding,) = found(filled)
     assert finding.level is Level.HINT
-    assert f"{OLD_DAYS + 1} days old" in finding.found
+    assert f"{OLD_BACKUP_DAYS + 1} days old" in finding.found
 
 
 def test_a_restore_that_was_cut_off_is_a_warning(filled: Home) -> None:

@@ -11,9 +11,9 @@ import pytest
 
 from tests.daemon.conftest import Furnish
 from tests.daemon.test_pidfile import another_process
-from tinyagi.daemon.doctor.examination import subject_of
+from tinyagi.daemon.doctor.examination import load_context
 from tinyagi.daemon.doctor.findings import Finding, Level
-from tinyagi.daemon.doctor.pipeline import pipeline
+from tinyagi.daemon.doctor.server import pipeline
 from tinyagi.settings.home import Home
 
 HOUR = 3_600
@@ -31,7 +31,7 @@ WELL = {
 
 
 def findings(home: Home) -> dict[str, Finding]:
-    subject = subject_of(home, {})
+    subject = load_context(home, {})
     assert subject.settings is not None
     found = list(pipeline(subject, subject.settings))
     assert all(finding.remedy for finding in found if finding.level is not Level.OK)
@@ -66,7 +66,7 @@ def a_daemon(home: Home, status: dict[str, Any]) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tinyagi.daemon.doctor.pipeline.pipeline_is_installed", lambda: True)
+    monkeypatch.setattr("tinyagi.daemon.doctor.server.pipeline_is_installed", lambda: True)
 
 
 def test_a_pipeline_that_is_installed_is_well(home: Home, furnish: Furnish) -> None:
@@ -81,7 +81,7 @@ def test_a_pipeline_that_is_installed_is_well(home: Home, furnish: Furnish) -> N
 def test_packages_that_are_missing_are_a_hint_with_their_installation(
     home: Home, furnish: Furnish, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tinyagi.daemon.doctor.pipeline.pipeline_is_installed", lambda: False)
+    monkeypatch.setattr("tinyagi.daemon.doctor.server.pipeline_is_installed", lambda: False)
     furnish()
     missing = findings(home)["Pipeline"]
     furnish(pipeline={"enabled": False})
@@ -95,7 +95,10 @@ def test_a_lake_that_keeps_up_is_well(home: Home, furnish: Furnish) -> None:
     furnish()
     with a_daemon(home, {"pipeline": WELL}):
         found = findings(home)
+    with a_daemon(home, {"pipeline": {**WELL, "lagEvents": 1}}):
+        one = findings(home)["Lake"]
 
+    assert (found["Lake"].found, one.found) == ("5 events not archived yet", "1 event not archived yet")
     assert {title: finding.level for title, finding in found.items()} == {"Pipeline": Level.OK, "Lake": Level.OK}
 
 

@@ -6,15 +6,14 @@ from pathlib import Path
 import pytest
 
 from tinyagi.cli.logs import readable_line
-from tinyagi.daemon.following import Followed
-from tinyagi.daemon.log_files import LogFile
-from tinyagi.daemon.log_lines import Line, as_json
+from tinyagi.daemon.log_files import LogLine, RotatingLogFile, log_json
+from tinyagi.log_reader import LogFollower
 
 
 @pytest.fixture
-def followed(tmp_path: Path) -> Iterator[Followed]:
+def followed(tmp_path: Path) -> Iterator[LogFollower]:
     (tmp_path / "queue.log").write_text("old\n")
-    found = Followed(tmp_path, "all")
+    found = LogFollower(tmp_path, "all")
     yield found
     found.close()
 
@@ -24,7 +23,7 @@ def append(path: Path, text: str) -> None:
         file.write(text)
 
 
-def test_only_what_is_new_and_finished_is_told(tmp_path: Path, followed: Followed) -> None:
+def test_only_what_is_new_and_finished_is_told(tmp_path: Path, followed: LogFollower) -> None:
     assert followed.poll() == []
     append(tmp_path / "queue.log", "one\ntw")
     assert followed.poll() == ["one"]
@@ -32,8 +31,8 @@ def test_only_what_is_new_and_finished_is_told(tmp_path: Path, followed: Followe
     assert followed.poll() == ["two"]
 
 
-def test_a_file_that_is_turned_over_is_followed_without_a_gap(tmp_path: Path, followed: Followed) -> None:
-    file = LogFile(tmp_path / "queue.log", max_bytes=20)
+def test_a_file_that_is_turned_over_is_followed_without_a_gap(tmp_path: Path, followed: LogFollower) -> None:
+    file = RotatingLogFile(tmp_path / "queue.log", max_bytes=20)
     for number in range(2):
         file.append(f"line {number}")
     file.append("begins a new file")
@@ -43,14 +42,14 @@ def test_a_file_that_is_turned_over_is_followed_without_a_gap(tmp_path: Path, fo
     assert followed.poll() == ["line 0", "line 1", "begins a new file"]
 
 
-def test_a_log_that_appears_later_is_read_from_its_beginning(tmp_path: Path, followed: Followed) -> None:
+def test_a_log_that_appears_later_is_read_from_its_beginning(tmp_path: Path, followed: LogFollower) -> None:
     append(tmp_path / "telegram.log", "hello\n")
 
     assert followed.poll() == ["hello"]
 
 
 def test_one_log_is_followed_alone(tmp_path: Path) -> None:
-    followed = Followed(tmp_path, "daemon")
+    followed = LogFollower(tmp_path, "daemon")
     append(tmp_path / "queue.log", "not this\n")
     append(tmp_path / "daemon.log", "this\n")
 
@@ -58,7 +57,7 @@ def test_one_log_is_followed_alone(tmp_path: Path) -> None:
     followed.close()
 
 
-def test_a_link_among_the_logs_is_passed_over(tmp_path: Path, followed: Followed) -> None:
+def test_a_link_among_the_logs_is_passed_over(tmp_path: Path, followed: LogFollower) -> None:
     (tmp_path / "secret").write_text("mine\n")
     (tmp_path / "evil.log").symlink_to(tmp_path / "secret")
 
@@ -66,7 +65,7 @@ def test_a_link_among_the_logs_is_passed_over(tmp_path: Path, followed: Followed
 
 
 def test_a_person_reads_time_level_logger_agent_and_text() -> None:
-    line = as_json(Line(0, "warning", "tinyagi.engine.lane", "it\nfailed", {"agent": "coder"}, "Traceback\n  here"))
+    line = log_json(LogLine(0, "warning", "tinyagi.engine.lane", "it\nfailed", {"agent": "coder"}, "Traceback\n  here"))
 
     first, *trace = readable_line(line).split("\n")
 

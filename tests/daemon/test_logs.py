@@ -1,4 +1,4 @@
-"""What the daemon logs: JSON lines that nobody can forge, without secrets, in files that do not grow for ever."""
+"""What the daemon logs: JSON lines that cannot be forged, without secrets, in files of bounded size."""
 
 import json
 import logging
@@ -17,13 +17,13 @@ from hypothesis import strategies as st
 
 from tests.support.builders import a_message
 from tinyagi.daemon import logs
-from tinyagi.daemon.log_files import LogFile
-from tinyagi.daemon.log_lines import LONGEST, Line, as_json, as_text
-from tinyagi.daemon.logs import Log, file_of, logging_to
+from tinyagi.daemon.log_files import MAX_CHARS, LogLine, RotatingLogFile, log_json, log_text
+from tinyagi.daemon.logs import LogWriter, file_of, logging_to
 from tinyagi.daemon.redaction import Redactor
 from tinyagi.domain.ids import ClaimId, MessageId
-from tinyagi.domain.messages import Claim, Message
-from tinyagi.engine import log_context
+from tinyagi.domain.messages import Message
+from tinyagi.domain.runs import Claim
+from tinyagi.engine import active_run
 from tinyagi.settings.home import Home
 
 
@@ -84,7 +84,7 @@ def test_a_line_says_when_who_and_what_in_a_private_file(tmp_path: Path) -> None
 
 def test_a_line_within_a_run_says_which_run(tmp_path: Path) -> None:
     message = a_message()
-    with logging_to(tmp_path, untouched), log_context.about(a_run(message)):
+    with logging_to(tmp_path, untouched), active_run.log_run(a_run(message)):
         logging.getLogger("tinyagi.engine.lane").info("begins")
 
     (line,) = lines_of(tmp_path / "queue.log")
@@ -105,7 +105,7 @@ def test_an_exception_is_one_field_of_the_same_line(tmp_path: Path) -> None:
 
 @given(text=st.text(), other=st.text(st.characters()))
 def test_no_text_becomes_a_line_of_its_own(text: str, other: str) -> None:
-    line = as_json(Line(0, "info", "tinyagi", text, {"agent": other}, other or None))
+    line = log_json(LogLine(0, "info", "tinyagi", text, {"agent": other}, other or None))
 
     assert line.splitlines() == [line]
     assert not any(mark < " " or "\x7f" <= mark <= "\x9f" for mark in line)
@@ -114,7 +114,7 @@ def test_no_text_becomes_a_line_of_its_own(text: str, other: str) -> None:
 
 @given(text=st.text(), logger=st.text())
 def test_a_person_sees_one_line_that_no_terminal_obeys(text: str, logger: str) -> None:
-    shown = as_text(Line(0, "info", logger, text, {}))
+    shown = log_text(LogLine(0, "info", logger, text, {}))
 
     assert shown.splitlines() == [shown]
     assert "\x1b" not in shown
@@ -122,20 +122,20 @@ def test_a_person_sees_one_line_that_no_terminal_obeys(text: str, logger: str) -
 
 
 def test_a_text_without_end_loses_its_middle() -> None:
-    line = json.loads(as_json(Line(0, "info", "tinyagi", "a" * 50_000 + "b" * 50_000, {})))
+    line = json.loads(log_json(LogLine(0, "info", "tinyagi", "a" * 50_000 + "b" * 50_000, {})))
 
-    assert len(line["text"]) < LONGEST + 100
+    assert len(line["text"]) < MAX_CHARS + 100
     assert line["text"].startswith("aaa")
     assert line["text"].endswith("bbb")
 
 
 def test_what_waits_is_bounded_and_a_secret_at_the_cut_is_hidden(home: Home) -> None:
     secret = "correct-horse-battery"
-    record = logging.LogRecord("tinyagi", logging.INFO, __file__, 1, "a" * (logs.TAKEN - 10) + secret * 2, (), None)
+    record = logging.LogRecord("tinyagi", logging.INFO, __file__, 1, "a" * (logs.MAX_CHARS - 10) + secret * 2, (), None)
 
     text = logs._line_of(record).text
 
-    assert len(text) == logs.TAKEN + 1
+    assert len(text) == logs.MAX_CHARS + 1
     assert text.endswith("correct-ho…")
     assert Redactor(home, {"MY_TOKEN": secret})(text).endswith("a••••…")
 
@@ -144,7 +144,7 @@ def test_a_secret_reaches_no_field_and_no_screen(tmp_path: Path) -> None:
     shown: list[str] = []
     with logging_to(tmp_path, lambda text: text.replace("hunter22", "••••"), show=shown.append):
         logging.getLogger("tinyagi.engine").error("hunter22 %s", {"a": "hunter22"}, exc_info=a_failure("hunter22"))
-        with log_context.about(a_run(a_message(message_id=MessageId("hunter22")))):
+        with active_run.log_run(a_run(a_message(message_id=MessageId("hunter22")))):
             logging.getLogger("tinyagi.engine").info("begins")
         print("hunter22")  # noqa: T201
         sys.stderr.write("hunter22\n")
@@ -176,7 +176,7 @@ def test_the_screen_has_what_its_level_allows_and_what_was_not_said_already(tmp_
         log = logging.getLogger("tinyagi.engine")
         log.info("quiet")
         log.warning("loud")
-        log.warning("said", extra={logs.SAID: True})
+        log.warning("said", extra={logs.ALREADY_SHOWN: True})
 
     assert [line.rpartition(": ")[2] for line in shown] == ["loud"]
     assert [line["text"] for line in lines_of(tmp_path / "queue.log")] == ["quiet", "loud", "said"]
@@ -208,41 +208,41 @@ def test_a_disk_that_refuses_costs_lines_which_are_counted_and_told(tmp_path: Pa
     shown: list[str] = []
     folder = tmp_path / "logs"
     folder.write_text("a file where the folder should be")
-    log = Log(folder, untouched, show=shown.append)
+    log = LogWriter(folder, untouched, show=shown.append)
     for number in range(3):
-        log.take(Line(number, "info", "tinyagi.engine", f"line {number}", {}), shown=True)
-    mended = threading.Event()
+        log.put(LogLine(number, "info", "tinyagi.engine", f"line {number}", {}), shown=True)
+    repaired = threading.Event()
 
-    def mend(text: str) -> str:
-        if text == "mend":
+    def repair(text: str) -> str:
+        if text == "repair":
             folder.unlink()
-            mended.set()
+            repaired.set()
         return text
 
-    log._redact = mend
-    log.take(Line(3, "info", "tinyagi.engine", "mend", {}), shown=True)
+    log._redact = repair
+    log.put(LogLine(3, "info", "tinyagi.engine", "repair", {}), shown=True)
     log.start()
-    assert mended.wait(60)
+    assert repaired.wait(60)
     log.close()
 
-    assert [line["text"] for line in lines_of(folder / "queue.log")] == ["mend"]
-    (told,) = lines_of(folder / "daemon.log")
-    assert told["text"].startswith("3 lines of the logs were not written: ")
+    assert [line["text"] for line in lines_of(folder / "queue.log")] == ["repair"]
+    (report,) = lines_of(folder / "daemon.log")
+    assert report["text"].startswith("3 log lines were not written: ")
     assert len(shown) == 1
     assert "cannot be written" in shown[0]
 
 
 def test_more_lines_than_fit_are_dropped_and_nobody_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(logs, "WAITING", 5)
-    log = Log(tmp_path, untouched)
+    monkeypatch.setattr(logs, "MAX_QUEUED", 5)
+    log = LogWriter(tmp_path, untouched)
     for number in range(12):
-        log.take(Line(number, "info", "tinyagi.engine", f"line {number}", {}), shown=True)
+        log.put(LogLine(number, "info", "tinyagi.engine", f"line {number}", {}), shown=True)
     # One place for the sign that ends the thread.
     log.start()
     log.close()
 
     assert len(lines_of(tmp_path / "queue.log")) == 5
-    assert lines_of(tmp_path / "daemon.log")[0]["text"].startswith("7 lines of the logs were not written")
+    assert lines_of(tmp_path / "daemon.log")[0]["text"].startswith("7 log lines were not written")
 
 
 def test_a_redaction_that_fails_lets_no_line_through_and_does_not_end_the_log(tmp_path: Path) -> None:
@@ -256,11 +256,11 @@ def test_a_redaction_that_fails_lets_no_line_through_and_does_not_end_the_log(tm
         logging.getLogger("tinyagi.engine").info("good")
 
     assert [line["text"] for line in lines_of(tmp_path / "queue.log")] == ["good"]
-    assert "1 lines of the logs were not written: RecursionError" in (tmp_path / "daemon.log").read_text()
+    assert "1 log lines were not written: RecursionError" in (tmp_path / "daemon.log").read_text()
 
 
 def test_a_full_file_is_turned_over_and_the_oldest_one_goes(tmp_path: Path) -> None:
-    file = LogFile(tmp_path / "a.log", max_bytes=30, kept=2)
+    file = RotatingLogFile(tmp_path / "a.log", max_bytes=30, kept=2)
     for number in range(10):
         file.append(f"line number {number}")
     file.close()
@@ -275,7 +275,7 @@ def test_a_full_file_is_turned_over_and_the_oldest_one_goes(tmp_path: Path) -> N
 
 
 def test_a_file_that_somebody_moved_away_is_begun_again(tmp_path: Path) -> None:
-    file = LogFile(tmp_path / "a.log")
+    file = RotatingLogFile(tmp_path / "a.log")
     file.append("before")
     (tmp_path / "a.log").rename(tmp_path / "moved")
     file.append("after")
@@ -286,7 +286,7 @@ def test_a_file_that_somebody_moved_away_is_begun_again(tmp_path: Path) -> None:
 
 
 def test_a_line_that_the_disk_cut_off_does_not_spoil_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = LogFile(tmp_path / "a.log")
+    file = RotatingLogFile(tmp_path / "a.log")
     file.append("whole")
     write: Callable[[int, bytes], int] = os.write
     with monkeypatch.context() as patch:
@@ -302,7 +302,7 @@ def test_a_line_that_the_disk_cut_off_does_not_spoil_the_next(tmp_path: Path, mo
 def test_a_link_in_the_place_of_a_log_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").write_text("mine")
     (tmp_path / "a.log").symlink_to(tmp_path / "elsewhere")
-    file = LogFile(tmp_path / "a.log")
+    file = RotatingLogFile(tmp_path / "a.log")
 
     with pytest.raises(OSError, match="symbolic"):
         file.append("line")

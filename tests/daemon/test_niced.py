@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from tests.support.programs import SLEEP, is_alive
-from tinyagi.daemon.niced import COMMAND, NicedPipeline
-from tinyagi.engine.archiving import Ending
+from tinyagi.daemon.pipeline_process import COMMAND, PipelineProcess
+from tinyagi.engine.pipeline_trigger import PipelineExit
 from tinyagi.settings.home import Home
-from tinyagi.settings.pipeline import PipelineSettings
+from tinyagi.settings.model import PipelineSettings
 
 SETTINGS = PipelineSettings(nice=7)
 HEAD = "import json, os, signal, subprocess, sys, time\n"
@@ -25,7 +25,7 @@ CHILD = f"[sys.executable, '-IS', '-c', {SLEEP!r}]"
 WORKER = f"child = subprocess.Popen({CHILD}, preexec_fn=lambda: os.setpgid(0, 0)); print(child.pid, flush=True)\n"
 WITHOUT_MANNERS = "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
 
-Niced = Callable[..., NicedPipeline]
+Niced = Callable[..., PipelineProcess]
 
 
 class Heard(logging.Handler):
@@ -60,14 +60,14 @@ def heard() -> Iterator[Heard]:
 def niced(home: Home) -> Niced:
     """A pipeline that is this piece of Python."""
 
-    def make(source: str, **environment: str) -> NicedPipeline:
+    def make(source: str, **environment: str) -> PipelineProcess:
         command = (sys.executable, "-I", "-S", "-c", HEAD + source)
-        return NicedPipeline(home, environment, lambda text: text.replace("s3cret", "***"), command)
+        return PipelineProcess(home, environment, lambda text: text.replace("s3cret", "***"), command)
 
     return make
 
 
-async def cancelled(task: "asyncio.Task[Ending]") -> None:
+async def cancelled(task: "asyncio.Task[PipelineExit]") -> None:
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -75,7 +75,7 @@ async def cancelled(task: "asyncio.Task[Ending]") -> None:
 
 @pytest.mark.parametrize("code", [0, 3, 75])
 async def test_its_exit_code_comes_back(niced: Niced, code: int) -> None:
-    assert await niced(f"sys.exit({code})")(SETTINGS) == Ending(code)
+    assert await niced(f"sys.exit({code})")(SETTINGS) == PipelineExit(code)
 
 
 async def test_death_by_a_signal_comes_back(niced: Niced) -> None:
@@ -149,7 +149,7 @@ async def test_what_it_leaves_behind_is_ended_when_it_ends(niced: Niced, heard: 
 
 
 async def test_a_program_that_is_not_there_fails_and_says_so(home: Home) -> None:
-    ending = await NicedPipeline(home, {}, str, ("/nowhere/python",))(SETTINGS)
+    ending = await PipelineProcess(home, {}, str, ("/nowhere/python",))(SETTINGS)
 
     assert ending.code == 1
     assert "No such file" in ending.words[-1]
@@ -157,7 +157,7 @@ async def test_a_program_that_is_not_there_fails_and_says_so(home: Home) -> None
 
 async def test_a_home_that_is_gone_is_an_error_of_the_system(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
-        await NicedPipeline(Home(tmp_path / "gone"), {}, str)(SETTINGS)
+        await PipelineProcess(Home(tmp_path / "gone"), {}, str)(SETTINGS)
 
 
 def test_it_runs_the_pipeline_of_this_installation() -> None:

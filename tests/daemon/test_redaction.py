@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 from tests.daemon.conftest import Furnish
 from tinyagi.daemon.redaction import Redactor
+from tinyagi.domain.agent_token import agent_token
+from tinyagi.domain.ids import AgentId
 from tinyagi.settings.home import Home
 
 SECRET = 'ab"c\\d e/f+g=ü%41'
@@ -118,6 +120,12 @@ def test_a_secret_of_several_lines_is_hidden_on_one_line(home: Home) -> None:
 )
 def test_what_has_the_shape_of_a_secret_is_hidden(home: Home, text: str) -> None:
     assert "SECRETSECRET1" not in Redactor(home, {})(text)
+
+
+def test_an_agents_own_token_is_hidden_wherever_a_program_prints_it(home: Home) -> None:
+    token = agent_token("t0ken-of-the-server-0123456789", AgentId("coder"))
+
+    assert token.rpartition(".")[2] not in Redactor(home, {})(f"TINYAGI_API_TOKEN={token} was seen")
 
 
 @pytest.mark.parametrize(

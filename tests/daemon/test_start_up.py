@@ -8,9 +8,9 @@ RUN = """
 import asyncio, gc, os, signal, sys
 from pathlib import Path
 from tinyagi.settings.home import Home
-from tinyagi.wiring import run_daemon
+from tinyagi.daemon.main import run_daemon
 
-class Desk:
+class Console:
     def say(self, text): pass
     def listening(self, host, port):
         print(gc.get_freeze_count())
@@ -18,7 +18,7 @@ class Desk:
 
 home = Home(Path(sys.argv[1]))
 home.prepare()
-asyncio.run(run_daemon(home, Desk()))
+asyncio.run(run_daemon(home, Console()))
 """
 
 

@@ -10,21 +10,20 @@ from datetime import timedelta
 import pytest
 
 from tests.daemon.test_pidfile import a_stranger, another_process
-from tinyagi.daemon.errors import DaemonError
-from tinyagi.daemon.pidfile import State, look
-from tinyagi.daemon.stopping import longest_stop, stop
+from tinyagi.daemon.control import stop_daemon, stop_timeout
+from tinyagi.daemon.pidfile import DaemonError, DaemonState, find_daemon
 from tinyagi.settings.home import Home
-from tinyagi.settings.parse import parse
+from tinyagi.settings.parse import parse_settings
 
 PATIENCE = timedelta(seconds=20)
 
 DEAF = """
 import signal, sys
 from pathlib import Path
-from tinyagi.daemon.pidfile import held
+from tinyagi.daemon.pidfile import hold_pid_file
 from tinyagi.settings.home import Home
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
-with held(Home(Path(sys.argv[1])), "1"):
+with hold_pid_file(Home(Path(sys.argv[1])), "1"):
     print("held", flush=True)
     sys.stdin.read()
 """
@@ -45,34 +44,34 @@ def a_deaf_process(home: Home) -> Iterator[subprocess.Popen[bytes]]:
 def test_a_daemon_is_asked_to_end_and_waited_for(home: Home) -> None:
     said: list[str] = []
     with another_process(home) as process:
-        stopped = stop(home, said.append, PATIENCE)
+        stopped = stop_daemon(home, said.append, PATIENCE)
 
         assert stopped is not None
         assert stopped.pid == process.pid
         assert process.wait() == -15
-        assert look(home).state is State.STALE
+        assert find_daemon(home).state is DaemonState.STALE
     assert said == []
 
 
 def test_a_daemon_that_does_not_listen_is_killed_with_a_word(home: Home) -> None:
     said: list[str] = []
     with a_deaf_process(home) as process:
-        stop(home, said.append, timedelta(milliseconds=100))
+        stop_daemon(home, said.append, timedelta(milliseconds=100))
 
         assert process.wait() == -9
-    assert "is killed" in said[0]
+    assert "Killing it." in said[0]
     assert "Nothing is lost" in said[1]
 
 
 def test_nobody_is_stopped_when_nobody_runs(home: Home) -> None:
-    assert stop(home, print, PATIENCE) is None
+    assert stop_daemon(home, print, PATIENCE) is None
 
 
 def test_a_stranger_with_the_number_of_a_dead_daemon_is_left_alone(home: Home) -> None:
     with a_stranger() as stranger:
         home.pid_file.write_text(json.dumps({"pid": stranger.pid, "started": 1.0, "host": "127.0.0.1", "port": 1}))
 
-        assert stop(home, print, PATIENCE) is None
+        assert stop_daemon(home, print, PATIENCE) is None
         assert stranger.poll() is None
 
 
@@ -81,12 +80,12 @@ def test_a_stranger_is_left_alone_even_when_somebody_holds_the_lock(home: Home) 
         home.pid_file.write_text(json.dumps({"pid": stranger.pid, "started": 1.0}))
 
         with pytest.raises(DaemonError):
-            stop(home, print, PATIENCE)
+            stop_daemon(home, print, PATIENCE)
         assert stranger.poll() is None
         assert holder.poll() is None
 
 
 def test_the_patience_is_what_runs_are_given_and_a_margin() -> None:
-    settings = parse({"queue": {"shutdown_grace_seconds": 60, "kill_grace_seconds": 7}})
+    settings = parse_settings({"queue": {"shutdown_grace_seconds": 60, "kill_grace_seconds": 7}})
 
-    assert timedelta(seconds=67) < longest_stop(settings) < timedelta(seconds=90)
+    assert timedelta(seconds=67) < stop_timeout(settings) < timedelta(seconds=90)

@@ -3,15 +3,15 @@
 import sys
 from pathlib import Path
 
-from tinyagi.daemon.unit import advice, place, unit
+from tinyagi.daemon.systemd_unit import next_steps, unit_path, unit_text
 from tinyagi.settings.home import Home
-from tinyagi.settings.parse import parse
+from tinyagi.settings.parse import parse_settings
 
-SETTINGS = parse({"queue": {"shutdown_grace_seconds": 60, "kill_grace_seconds": 5}})
+SETTINGS = parse_settings({"queue": {"shutdown_grace_seconds": 60, "kill_grace_seconds": 5}})
 
 
 def test_the_unit_runs_this_python_on_this_home_and_stops_with_patience() -> None:
-    text = unit(Home(Path("/srv/company")), SETTINGS, {"PATH": "/opt/bin:/bin"}, for_system=False)
+    text = unit_text(Home(Path("/srv/company")), SETTINGS, {"PATH": "/opt/bin:/bin"}, for_system=False)
 
     assert f'ExecStart="{sys.executable}" "-m" "tinyagi" "run" "--home" "/srv/company"' in text
     assert "TimeoutStopSec=80\n" in text
@@ -23,7 +23,7 @@ def test_the_unit_runs_this_python_on_this_home_and_stops_with_patience() -> Non
 
 
 def test_a_unit_of_the_machine_names_the_user_and_is_locked_down() -> None:
-    text = unit(Home(Path("/srv/company")), SETTINGS, {}, for_system=True)
+    text = unit_text(Home(Path("/srv/company")), SETTINGS, {}, for_system=True)
 
     assert "User=" in text
     assert "ProtectSystem=full" in text
@@ -33,13 +33,13 @@ def test_a_unit_of_the_machine_names_the_user_and_is_locked_down() -> None:
 
 
 def test_odd_paths_are_quoted() -> None:
-    text = unit(Home(Path('/srv/50% "a" $HOME \\x')), SETTINGS, {}, for_system=False)
+    text = unit_text(Home(Path('/srv/50% "a" $HOME \\x')), SETTINGS, {}, for_system=False)
 
     assert r'"/srv/50%% \"a\" $$HOME \\x"' in text
     assert 'WorkingDirectory=-/srv/50%% "a" $HOME \\x' in text
 
 
 def test_the_unit_goes_where_the_service_manager_looks() -> None:
-    assert place({"XDG_CONFIG_HOME": "/cfg"}, for_system=False) == Path("/cfg/systemd/user/tinyagi.service")
-    assert place({}, for_system=True) == Path("/etc/systemd/system/tinyagi.service")
-    assert any("enable --now" in line for line in advice(Path("/x"), for_system=True))
+    assert unit_path({"XDG_CONFIG_HOME": "/cfg"}, for_system=False) == Path("/cfg/systemd/user/tinyagi.service")
+    assert unit_path({}, for_system=True) == Path("/etc/systemd/system/tinyagi.service")
+    assert any("enable --now" in line for line in next_steps(Path("/x"), for_system=True))

@@ -7,16 +7,16 @@ from typing import Any, cast
 
 import pytest
 
-from tinyagi.server.app import framework
+from tinyagi.server.app import fastapi_app
+from tinyagi.server.dependencies import Services
 from tinyagi.server.errors import MEANINGS
-from tinyagi.server.services import Services
 
 PAGE = (Path(__file__).parents[2] / "docs/reference/api.md").read_text(encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
 def operations() -> dict[str, Any]:
-    document = framework(cast("Services", SimpleNamespace(version="1")), None).openapi()
+    document = fastapi_app(cast("Services", SimpleNamespace(version="1")), None).openapi()
     paths = document["paths"].items()
     return {f"{method.upper()} {path}": operation for path, methods in paths for method, operation in methods.items()}
 

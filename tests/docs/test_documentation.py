@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tinyagi.domain.events import EVENT_TYPES, Event
-from tinyagi.store import archive, base, recall, records
+from tinyagi.store import archive, audit, board, event_log, lanes, pairing, queue, responses, schedules, sessions
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -33,14 +33,22 @@ def test_every_documented_event_exists() -> None:
 @pytest.mark.parametrize(
     "port",
     [
-        *(base.Queue, base.Lanes, base.Responses, base.History, base.Sessions, base.Spending, base.EventLog),
-        *(records.Board, records.Schedules, records.Pairing, records.AuditLog, records.Traces),
-        *(archive.Archive, recall.Recall),
+        *(
+            queue.MessageQueue,
+            lanes.Lanes,
+            responses.ResponseStore,
+            archive.History,
+            sessions.SessionStore,
+            sessions.SpendStore,
+            event_log.EventLog,
+        ),
+        *(board.BoardStore, schedules.ScheduleStore, pairing.PairingStore, audit.AuditLog, archive.Traces),
+        *(archive.Archive, archive.Recall),
     ],
     ids=lambda port: port.__name__,
 )
 def test_every_call_of_a_port_is_documented(port: type) -> None:
-    page = (DOCS / "reference/ports.md").read_text()
+    page = (DOCS / "reference/store.md").read_text()
     row = next(line for line in page.splitlines() if line.startswith(f"| `{port.__name__}` |"))
     calls = {name for name in vars(port) if not name.startswith("_")}
 
@@ -48,7 +56,7 @@ def test_every_call_of_a_port_is_documented(port: type) -> None:
 
 
 def test_every_table_is_documented() -> None:
-    schema = "".join(file.read_text() for file in (ROOT / "src/tinyagi/store/sql/sqlite/migrations").glob("*.sql"))
+    schema = "".join(file.read_text() for file in (ROOT / "src/tinyagi/store/sql/migrations").glob("*.sql"))
     page = (DOCS / "reference/tables.md").read_text()
 
     for table in re.findall(r"^CREATE (?:TABLE|VIEW) (\w+)", schema, re.MULTILINE):

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tinyagi.pipeline.dictionary import REGENERATE, page
 from tinyagi.pipeline.tables.catalog import TABLES
+from tinyagi.pipeline.tables.dictionary import REGENERATE, page
 from tinyagi.pipeline.tables.model import INSTANT, Table
 
 PAGE = (Path(__file__).parents[2] / "docs/reference/lake.md").read_text(encoding="utf-8")

@@ -9,8 +9,7 @@ from typing import get_args, get_origin
 from pydantic.fields import FieldInfo
 
 from tinyagi.settings.environment import BOT_TOKEN_NAMES, DEFAULT_PORT, HOST_NAME, PORT_NAMES, TOKEN_NAME
-from tinyagi.settings.model import Settings
-from tinyagi.settings.section import Section
+from tinyagi.settings.model import Section, Settings
 
 PAGE = (Path(__file__).parents[2] / "docs/reference/settings.md").read_text(encoding="utf-8")
 PLACEHOLDERS = {"prices": "<model>"}

@@ -9,11 +9,10 @@ import pytest
 from tests.server.facts import CLAIM, every_fact, recorded
 from tests.support.builders import a_message
 from tinyagi.domain.events import EVENT_TYPES, AgentProgress
-from tinyagi.engine.live import LiveProgress
-from tinyagi.server.filters import Filter
-from tinyagi.server.frames import ALIASES, Frame, frame_of, frame_of_progress
-from tinyagi.server.projections import GLIMPSE, REASON, SHOWN
-from tinyagi.server.sse import KEEP_ALIVE
+from tinyagi.engine.live_progress import ProgressUpdate
+from tinyagi.server.event_fields import PREVIEW_CHARS, REASON_CHARS, TEXT_CHARS
+from tinyagi.server.event_frames import ALIASES, EventFilter, Frame, frame_of, frame_of_progress
+from tinyagi.server.event_hub import KEEP_ALIVE
 
 PAGE = (Path(__file__).parents[2] / "docs/reference/stream.md").read_text(encoding="utf-8")
 ROWS = {row[0]: row[1:] for row in re.findall(r"^\| `(\w+)` \| (?:`([\w:]+)`)? ?\| (.*?) ?\|$", PAGE, re.MULTILINE)}
@@ -22,7 +21,7 @@ OF_EVERY_FACT = ["type", "timestamp", "messageId", "conversationId", "agentId"]
 
 def sample(event_type: str) -> Frame:
     if event_type == AgentProgress.type:
-        return frame_of_progress(LiveProgress(a_message(), AgentProgress(CLAIM, "text")), now=1)
+        return frame_of_progress(ProgressUpdate(a_message(), AgentProgress(CLAIM, "text")), now=1)
     return frame_of(recorded(every_fact()[event_type]))
 
 
@@ -42,10 +41,10 @@ def test_every_documented_type_exists() -> None:
 def test_every_filter_is_documented() -> None:
     for name in ("types", "agent", "conversation", "names", "after", "Last-Event-ID"):
         assert re.search(rf"^\| `{name}`", PAGE, re.MULTILINE), name
-    assert Filter.parse({"types": ["response_ready,message_dead"], "names": ["canonical"]}).aliases is False
+    assert EventFilter.parse({"types": ["response_ready,message_dead"], "names": ["canonical"]}).aliases is False
 
 
 def test_the_numbers_are_those_of_the_code() -> None:
-    assert f"shortened to {GLIMPSE} characters" in PAGE
-    assert f"a line of a room to {SHOWN:,}, a reason to {REASON:,}" in PAGE
+    assert f"shortened to {PREVIEW_CHARS} characters" in PAGE
+    assert f"a line of a room to {TEXT_CHARS:,}, a reason to {REASON_CHARS:,}" in PAGE
     assert f"Every {KEEP_ALIVE.seconds} seconds" in PAGE

@@ -13,10 +13,10 @@ import pytest
 
 from tests.e2e.test_daemon import QUICK, SLOW, Told, furnish, home, script, tinyagi, until
 from tinyagi.backup.manifest import ENTRIES
-from tinyagi.daemon.pidfile import look
+from tinyagi.daemon.pidfile import find_daemon
 from tinyagi.engine.inbox import Incoming
 from tinyagi.settings.home import Home
-from tinyagi.store.base import Store
+from tinyagi.store.store import Store
 from tinyagi.wiring import open_inbox
 
 __all__ = ["home"]
@@ -53,7 +53,7 @@ async def other(tmp_path: Path) -> AsyncIterator[Home]:
     """A home that is not there yet; whatever daemon is left on it is ended."""
     other = Home(tmp_path / "other")
     yield other
-    left = look(other)
+    left = find_daemon(other)
     if left.is_up:
         os.kill(left.pid, signal.SIGKILL)
 
@@ -87,7 +87,7 @@ async def test_a_backup_of_a_home_at_work_goes_on_in_another_home(home: Home, ot
     assert entries <= {*ENTRIES, *NOT_BACKED_UP, "tinyagi.db"}, "each is backed up, or is left out for a reason"
     assert created.code == 0, created
     assert (refused.code, running.code) == (1, 1)
-    assert f"works on {home.path} already (pid {look(home).pid}" in running.err
+    assert f"is already running on {home.path} (pid {find_daemon(home).pid}" in running.err
 
     script(home, QUICK)
     restored = await backup(home, "restore", path, "--to", str(other.path))
@@ -113,7 +113,7 @@ async def test_the_next_start_completes_a_restore_that_was_cut_off(home: Home) -
     examined = await tinyagi(home, "doctor")
     started = await tinyagi(home, "start")
 
-    assert "cut off" in examined.out
+    assert "was interrupted" in examined.out
     assert started.code == 0, started
     assert home.database.exists()
     assert not home.restore_journal.exists()

@@ -17,7 +17,7 @@ import pyspark
 import pytest
 
 from tests.support.histories import write_history
-from tinyagi.pipeline.java import find_java
+from tinyagi.pipeline.spark.java import find_java
 from tinyagi.settings.environment import snapshot
 from tinyagi.settings.home import Home
 

@@ -15,8 +15,9 @@ import pytest
 from tests.e2e.workers import LANES, POLICY
 from tests.support.log import Tables, read_all
 from tinyagi.domain.errors import ClaimLost
-from tinyagi.domain.messages import NewMessage, Outcome
-from tinyagi.store.sqlite.store import SqliteStore
+from tinyagi.domain.messages import NewMessage
+from tinyagi.domain.runs import Outcome
+from tinyagi.store.store import Store
 
 NEW = 40
 """Messages before each kill: more than a worker gets done until then."""
@@ -41,12 +42,12 @@ def text(number: int) -> str:
     return f"{number} stumble" if number % 7 == 0 else str(number)
 
 
-async def finished(store: SqliteStore) -> int:
+async def finished(store: Store) -> int:
     depth = await store.queue.depth()
     return depth.completed + depth.dead
 
 
-async def until_finished(store: SqliteStore, count: int) -> None:
+async def until_finished(store: Store, count: int) -> None:
     while True:
         seen = store.changes.version
         if await finished(store) >= count:
@@ -61,7 +62,7 @@ async def test_kills_lose_nothing_double_nothing_and_keep_the_order(tmp_path: Pa
     dice = random.Random(20)
     messages, handed_on = kills * NEW, kills * NEW // 5
     total = messages + handed_on
-    async with await SqliteStore.open(path, policy=POLICY) as store:
+    async with await Store.open(path, policy=POLICY) as store:
         for first in range(0, messages, NEW):
             for number in range(first, first + NEW):
                 lane = LANES[number % len(LANES)]
@@ -96,7 +97,7 @@ async def test_kills_lose_nothing_double_nothing_and_keep_the_order(tmp_path: Pa
 
 async def test_a_process_that_is_asleep_keeps_its_claim_and_a_dead_one_does_not(tmp_path: Path) -> None:
     path = tmp_path / "tinyagi.db"
-    async with await SqliteStore.open(path, policy=POLICY) as store:
+    async with await Store.open(path, policy=POLICY) as store:
         await store.queue.enqueue(NewMessage("x", LANES[0]))
         async with worker(path, "hold") as process:
             assert process.stdout is not None
@@ -116,7 +117,7 @@ async def test_a_process_that_is_asleep_keeps_its_claim_and_a_dead_one_does_not(
 
 async def test_two_processes_never_hold_one_lane_together(tmp_path: Path) -> None:
     path = tmp_path / "tinyagi.db"
-    async with await SqliteStore.open(path, policy=POLICY) as store:
+    async with await Store.open(path, policy=POLICY) as store:
         await store.queue.enqueue_many([NewMessage(str(n), LANES[0], sender=str(n % 3)) for n in range(400)])
         async with worker(path), worker(path):
             await until_finished(store, 400)
@@ -133,7 +134,7 @@ async def test_two_processes_never_hold_one_lane_together(tmp_path: Path) -> Non
 
 async def test_a_late_holder_learns_that_its_claim_was_recovered(tmp_path: Path) -> None:
     path = tmp_path / "tinyagi.db"
-    async with await SqliteStore.open(path, alive=lambda owner: False) as store:
+    async with await Store.open(path, alive=lambda owner: False) as store:
         await store.queue.enqueue(NewMessage("x", LANES[0]))
         claim = await store.queue.claim(LANES[0])
         assert claim is not None

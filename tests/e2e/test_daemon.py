@@ -14,11 +14,11 @@ import psutil
 import pytest
 
 from tests.support.log import read_all
-from tinyagi.client.client import Client
-from tinyagi.daemon.pidfile import Sighting, State, look
+from tinyagi.client.client import AsyncClient
+from tinyagi.daemon.pidfile import DaemonInfo, DaemonState, find_daemon
 from tinyagi.engine.inbox import Incoming
 from tinyagi.settings.home import Home
-from tinyagi.store.base import Store
+from tinyagi.store.store import Store
 from tinyagi.wiring import open_inbox
 
 SECRET = "correct-horse-battery-staple"
@@ -55,7 +55,7 @@ async def home(tmp_path: Path) -> AsyncIterator[Home]:
     (tmp_path / "workspace" / "coder").mkdir(parents=True)
     (tmp_path / "workspace" / "coder" / "script.toml").write_text(QUICK)
     yield home
-    left = look(home)
+    left = find_daemon(home)
     if left.is_up and left.process is not None and left.process.is_alive():
         os.kill(left.pid, signal.SIGKILL)
 
@@ -75,9 +75,9 @@ def script(home: Home, text: str) -> None:
     (home.path.parent / "workspace" / "coder" / "script.toml").write_text(text)
 
 
-async def seen(home: Home, wanted: Callable[[Sighting], bool]) -> Sighting:
+async def seen(home: Home, wanted: Callable[[DaemonInfo], bool]) -> DaemonInfo:
     """Look until the pid file shows what is wanted."""
-    while not wanted(sighting := look(home)):  # noqa: ASYNC110 - written by another process
+    while not wanted(sighting := find_daemon(home)):  # noqa: ASYNC110 - written by another process
         await asyncio.sleep(0.02)
     return sighting
 
@@ -92,10 +92,10 @@ async def until(store: Store, holds: Callable[[Store], Awaitable[bool]]) -> None
 
 async def test_start_restart_status_and_stop(home: Home) -> None:
     started = await tinyagi(home, "start")
-    first = look(home)
+    first = find_daemon(home)
     again = await tinyagi(home, "start")
     restarted = await tinyagi(home, "restart")
-    second = look(home)
+    second = find_daemon(home)
     status = await tinyagi(home, "status")
     as_json = await tinyagi(home, "status", "--json")
     stopped = await tinyagi(home, "stop")
@@ -105,16 +105,16 @@ async def test_start_restart_status_and_stop(home: Home) -> None:
     assert str(first.url) in started.out
     assert str(home.logs) in started.out
     assert again.code == 0
-    assert f"TinyAGI runs already (pid {first.pid})" in again.out
+    assert f"TinyAGI is already running (pid {first.pid})" in again.out
     assert restarted.code == 0, restarted
-    assert second.state is State.RUNNING
+    assert second.state is DaemonState.RUNNING
     assert second.pid != first.pid
     assert status.code == 0, status
     assert "@coder" in status.out
     assert json.loads(as_json.out)["pid"] == second.pid
     assert stopped.code == 0
-    assert f"it was pid {second.pid}" in stopped.out
-    assert look(home) == Sighting(State.ABSENT)
+    assert f"(pid {second.pid})" in stopped.out
+    assert find_daemon(home) == DaemonInfo(DaemonState.ABSENT)
 
 
 async def test_without_a_daemon_every_command_says_so(home: Home) -> None:
@@ -123,17 +123,17 @@ async def test_without_a_daemon_every_command_says_so(home: Home) -> None:
 
     assert (stop.code, "was not running" in stop.out) == (0, True)
     assert (status.code, "Start it with: tinyagi start" in status.err) == (3, True)
-    assert (office.code, "Start it with: tinyagi start" in office.err) == (1, True)
+    assert (office.code, "not built yet" in office.err) == (1, True)
     assert (as_json.code, json.loads(as_json.out)["running"]) == (3, False)
 
 
 async def test_of_two_starts_at_once_there_is_one_daemon(home: Home) -> None:
     told = await asyncio.gather(*(tinyagi(home, "start") for _ in range(3)))
 
-    running = look(home)
+    running = find_daemon(home)
     assert [one.code for one in told] == [0, 0, 0], told
     assert all(f"(pid {running.pid})" in one.out for one in told)
-    assert sum("runs already" in one.out for one in told) == 2
+    assert sum("is already running" in one.out for one in told) == 2
     assert len([one for one in psutil.process_iter(["cmdline"]) if str(home.path) in (one.info["cmdline"] or [])]) == 1
 
 
@@ -143,14 +143,14 @@ async def test_a_second_daemon_in_the_foreground_is_refused(home: Home) -> None:
     refused = await tinyagi(home, "run")
 
     assert refused.code == 1
-    assert f"pid {look(home).pid}" in refused.err
+    assert f"pid {find_daemon(home).pid}" in refused.err
     assert "Traceback" not in refused.err
 
 
 async def test_after_a_kill_the_next_start_recovers_and_nothing_is_lost(home: Home) -> None:
     script(home, SLOW)
     await tinyagi(home, "start")
-    killed = look(home)
+    killed = find_daemon(home)
     assert killed.url is not None
     async with open_inbox(home) as (store, inbox):
         for number in range(5):
@@ -172,10 +172,10 @@ async def test_after_a_kill_the_next_start_recovers_and_nothing_is_lost(home: Ho
         events = await read_all(store.events)
 
     assert started.code == 0, started
-    assert f"names process {killed.pid}, which is gone: it is replaced" in started.out
+    assert f"names process {killed.pid}, which is gone; it will be replaced" in started.out
     answers = [event for event in events if event.type == "response_ready"]
     assert len({event.message_id for event in answers}) == len(answers) == 5
-    assert any("Took back" in line for line in (home.logs / "daemon.log").read_text().splitlines())
+    assert any("Recovered" in line for line in (home.logs / "daemon.log").read_text().splitlines())
 
 
 async def test_a_stop_never_ends_a_stranger_with_the_daemons_number(home: Home) -> None:
@@ -187,7 +187,7 @@ async def test_a_stop_never_ends_a_stranger_with_the_daemons_number(home: Home) 
 
         assert stopped.code == 0
         assert stranger.returncode is None
-        assert "is another program by now" in started.out
+        assert "is another program now" in started.out
     finally:
         stranger.kill()
         assert await stranger.wait() == -signal.SIGKILL
@@ -195,15 +195,15 @@ async def test_a_stop_never_ends_a_stranger_with_the_daemons_number(home: Home) 
 
 async def test_a_restart_through_the_api_comes_back_as_the_same_process(home: Home) -> None:
     await tinyagi(home, "start")
-    before = look(home)
+    before = find_daemon(home)
     assert before.url is not None
-    async with Client(before.url) as client:
+    async with AsyncClient(before.url) as client:
         await client.services.restart()
     await seen(home, lambda sighting: sighting.url not in {None, before.url})
     # Where it answers is written when it does.
-    after = look(home)
+    after = find_daemon(home)
     assert after.url is not None
-    async with Client(after.url) as client:
+    async with AsyncClient(after.url) as client:
         status = await client.status()
 
     assert after.pid == before.pid
@@ -219,29 +219,29 @@ async def test_a_taken_port_is_told_with_the_remedy(home: Home) -> None:
     assert told.code == 1
     assert "server.port" in told.err
     assert "Traceback" not in told.err
-    assert not look(home).is_up
+    assert not find_daemon(home).is_up
 
 
 async def test_settings_that_cannot_be_used_stop_nothing(home: Home) -> None:
     await tinyagi(home, "start")
-    running = look(home)
+    running = find_daemon(home)
     home.settings_file.write_text("{")
 
     restart = await tinyagi(home, "restart")
 
     assert (restart.code, "line 1" in restart.err) == (1, True)
-    assert look(home).pid == running.pid
+    assert find_daemon(home).pid == running.pid
     assert (await tinyagi(home, "stop")).code == 0
 
 
 async def test_a_daemon_that_an_agent_starts_does_not_belong_to_its_run(home: Home) -> None:
     await tinyagi(home, "start", TINYAGI_RUN=f"{home.home_id}:claim", TINYAGI_AGENT_ID="coder")
 
-    environment = psutil.Process(look(home).pid).environ()
+    environment = psutil.Process(find_daemon(home).pid).environ()
 
     assert "TINYAGI_RUN" not in environment
     assert "TINYAGI_AGENT_ID" not in environment
-    assert os.getsid(look(home).pid) == look(home).pid
+    assert os.getsid(find_daemon(home).pid) == find_daemon(home).pid
 
 
 async def test_a_secret_is_in_no_file_of_the_logs(home: Home) -> None:
@@ -297,5 +297,5 @@ async def test_the_logs_are_read_without_a_daemon_and_followed(home: Home) -> No
     await follower.wait()
 
     assert (last.code, len(last.out.splitlines())) == (0, 1)
-    assert (unknown.code, "there are: daemon" in unknown.err) == (1, True)
+    assert (unknown.code, "There are: daemon" in unknown.err) == (1, True)
     assert followed == b'{"text": "new"}\n'

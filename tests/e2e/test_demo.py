@@ -1,6 +1,7 @@
 """The command a new user runs first."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -13,12 +14,20 @@ import pytest
 from tests.pipeline.support import raw_events, rows_of
 from tests.support.gold import expected_gold
 from tinyagi.pipeline.lake import Lake
+from tinyagi.server.http import bind
 
 TINYAGI = str(Path(sys.executable).with_name("tinyagi"))
 
 
-def run(*arguments: str, patience: float = 250) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([TINYAGI, *arguments], capture_output=True, text=True, timeout=patience, check=False)
+def run(*arguments: str, patience: float = 250, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [TINYAGI, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=patience,
+        env={**os.environ, **environment},
+        check=False,
+    )
 
 
 def test_the_demo_survives_its_kill_and_says_so() -> None:
@@ -47,9 +56,22 @@ def test_the_demo_shows_each_conversation_as_a_tree() -> None:
         "chat room",
     ):
         assert line in done.stdout
-    assert "the process that ran it is gone, taken back" in done.stdout
+    assert "the process that ran it is gone, recovered" in done.stdout
     assert "dead: out of attempts" in done.stdout
     assert "Nothing lost, nothing doubled, every thread in order." in done.stdout
+
+
+def test_a_demo_that_stays_takes_the_port_of_the_environment() -> None:
+    with bind("127.0.0.1", 0) as free:
+        port = free.getsockname()[1]
+
+    done = run("demo", "--stay", "--no-lake", "--json", TINYAGI_API_PORT=str(port))
+
+    told = json.loads(done.stdout)
+    stopped = run("--home", told["home"], "stop")
+    shutil.rmtree(Path(told["home"]).parent)
+    assert told["address"] == f"http://127.0.0.1:{port}"
+    assert stopped.returncode == 0
 
 
 @pytest.mark.timeout(600)
@@ -62,6 +84,9 @@ def test_a_demo_ends_with_a_lake_that_says_what_its_log_says_and_may_stay() -> N
         status = httpx.get(f"{told['address']}/api/status", trust_env=False, timeout=30).json()
         assert (status["ok"], status["agents"], status["pipeline"]["lake"]) == (True, 5, True)
         _assert_gold_is_right(home, told)
+        kept = (folder for name in ("lake", "chats", "files", "logs", "backups") for folder in (home / name).rglob("*"))
+        open_to_others = [path for path in kept if path.lstat().st_mode & 0o077]
+        assert open_to_others == []
     finally:
         stopped = run("--home", told["home"], "stop")
         shutil.rmtree(home.parent)

@@ -18,7 +18,7 @@ from tests.support.log import read_all
 from tinyagi.domain.events import RecordedEvent
 from tinyagi.engine.inbox import Incoming
 from tinyagi.settings.home import Home
-from tinyagi.store.base import Store
+from tinyagi.store.store import Store
 from tinyagi.system.processes import ProcessIdentity
 from tinyagi.wiring import open_inbox
 

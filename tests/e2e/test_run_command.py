@@ -17,7 +17,7 @@ from tests.support.ports import free_port
 from tinyagi.domain.ids import AgentId
 from tinyagi.engine.inbox import Incoming
 from tinyagi.settings.home import Home
-from tinyagi.store.base import Store
+from tinyagi.store.store import Store
 from tinyagi.wiring import open_inbox
 
 SLOW = '[[reply]]\nseconds = 60\nsay = "done"\n'
@@ -112,7 +112,7 @@ async def test_an_address_that_others_reach_is_not_opened_without_a_token(tmp_pa
         _, errors = await process.communicate()
 
     assert process.returncode == 1
-    assert b"there is no token. Set server.token" in errors
+    assert b"there is no token. Make one with `tinyagi token`" in errors
     assert b"Traceback" not in errors
 
 
@@ -132,7 +132,7 @@ async def test_a_second_signal_does_not_wait_for_what_runs(tmp_path: Path) -> No
         await inbox.submit(Incoming("work", agent="coder"))
         await one_is_processing(store)
         process.send_signal(signal.SIGTERM)
-        await said(process, "Finishing what runs")
+        await said(process, "Finishing the current runs")
         process.send_signal(signal.SIGTERM)
         assert await process.wait() == 0
 

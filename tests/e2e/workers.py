@@ -8,16 +8,16 @@ from pathlib import Path
 
 from tinyagi.domain.errors import ClaimLost
 from tinyagi.domain.ids import AgentId
-from tinyagi.domain.messages import Handoff, Outcome
 from tinyagi.domain.retry import Failure, FailureKind, RetryPolicy
-from tinyagi.store.sqlite.store import SqliteStore
+from tinyagi.domain.runs import Handoff, Outcome
+from tinyagi.store.store import Store
 
 LANES = [AgentId(name) for name in ("a", "b", "c", "d")]
 WORK = timedelta(milliseconds=8)
 POLICY = RetryPolicy(attempts=100, base=timedelta(milliseconds=5), factor=1)
 
 
-async def work(store: SqliteStore, agent: AgentId) -> None:
+async def work(store: Store, agent: AgentId) -> None:
     while True:
         seen = store.changes.version
         claim = await store.queue.claim(agent)
@@ -37,14 +37,14 @@ async def work(store: SqliteStore, agent: AgentId) -> None:
 
 
 async def serve(path: Path) -> None:
-    async with await SqliteStore.open(path, policy=POLICY) as store:
+    async with await Store.open(path, policy=POLICY) as store:
         await store.queue.recover()
         await asyncio.gather(*(work(store, agent) for agent in LANES))
 
 
 async def hold(path: Path) -> None:
     """Claim one message and never finish it."""
-    async with await SqliteStore.open(path, policy=POLICY) as store:
+    async with await Store.open(path, policy=POLICY) as store:
         assert await store.queue.claim(LANES[0]) is not None
         print("held", flush=True)  # noqa: T201 - the parent waits for it
         await asyncio.Event().wait()

@@ -9,7 +9,8 @@ from typing import Any
 
 from tests.support.fake_llm import FakeLlm
 from tinyagi.domain.ids import AgentId
-from tinyagi.providers.base import Endpoint, Limits, Provider, RunRequest
+from tinyagi.domain.runs import Endpoint, RunLimits
+from tinyagi.providers.base import Provider, RunRequest
 from tinyagi.providers.claude import Claude
 from tinyagi.providers.codex import Codex
 from tinyagi.providers.opencode import Opencode
@@ -43,7 +44,7 @@ class RealProgram:
             "workspace": workspace,
             "run_id": f"{home.parent.name}-{home.name}:claim",
             "endpoint": Endpoint(base_url=f"{llm.url}{self.path}", api_key=KEY),
-            "limits": Limits(run=timedelta(seconds=100)),
+            "limits": RunLimits(run=timedelta(seconds=100)),
             "environment": {"PATH": os.environ["PATH"], "HOME": str(home), **self.environment},
         }
         return RunRequest(**{**defaults, **fields})

@@ -12,8 +12,9 @@ from tests.e2e_cli.programs import KEY, PROGRAMS, RealProgram
 from tests.support.fake_llm import FakeLlm, fake_llm
 from tests.support.runs import Told, failure_of
 from tinyagi.domain.retry import FailureKind
-from tinyagi.providers.base import Limits, Permissions, Provider
-from tinyagi.providers.children import find_run
+from tinyagi.domain.runs import Permissions, RunLimits
+from tinyagi.providers.base import Provider
+from tinyagi.providers.run_processes import find_run_processes
 
 pytestmark = pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
 
@@ -132,11 +133,11 @@ async def test_a_request_that_the_endpoint_finds_wrong_is_a_failure_of_the_messa
 async def test_a_slow_model_is_ended_by_the_run_timeout(
     program: RealProgram, provider: Provider, llm: FakeLlm, tmp_path: Path
 ) -> None:
-    limits = Limits(run=timedelta(seconds=8), grace=timedelta(seconds=3))
+    limits = RunLimits(run=timedelta(seconds=8), grace=timedelta(seconds=3))
     request = program.request(llm, tmp_path, "{{wait 90}}", limits=limits)
     failure = await failure_of(provider, request)
     assert failure.kind is FailureKind.TIMEOUT
-    assert find_run(request.run_id) == []
+    assert find_run_processes(request.run_id) == []
 
 
 async def test_a_cancelled_run_leaves_no_process(
@@ -145,13 +146,15 @@ async def test_a_cancelled_run_leaves_no_process(
     request = program.request(llm, tmp_path, "{{shell setsid sleep 300}}")
     run = asyncio.create_task(provider.run(request, Told()))
     async with asyncio.timeout(60):
-        while not any("sleep" in (p.cmdline() or [""])[0] for p in await asyncio.to_thread(find_run, request.run_id)):
+        while not any(
+            "sleep" in (p.cmdline() or [""])[0] for p in await asyncio.to_thread(find_run_processes, request.run_id)
+        ):
             assert not run.done(), run
             await asyncio.sleep(0.1)
     run.cancel()
     with pytest.raises(asyncio.CancelledError):
         await run
-    assert find_run(request.run_id) == []
+    assert find_run_processes(request.run_id) == []
 
 
 @pytest.mark.parametrize("permissions", [Permissions.PLAN, Permissions.BYPASS])

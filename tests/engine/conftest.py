@@ -18,11 +18,10 @@ from tinyagi.domain.messages import Message, Status
 from tinyagi.domain.responses import Response
 from tinyagi.engine.engine import Engine
 from tinyagi.engine.inbox import Incoming, Submitted
-from tinyagi.engine.rules import Rulebook
+from tinyagi.settings.effective import EffectiveSettingsCache
 from tinyagi.settings.home import Home
-from tinyagi.store.base import Store
-from tinyagi.store.clock import wall_clock
-from tinyagi.store.sqlite.store import SqliteStore
+from tinyagi.store.store import Store
+from tinyagi.system.clock import wall_clock
 from tinyagi.wiring import open_engine
 
 AGENTS = ("coder", "writer", "tester")
@@ -131,9 +130,9 @@ def house(tmp_path: Path) -> House:
     return House(tmp_path)
 
 
-async def open_an_hour_ahead(home: Home, rulebook: Rulebook) -> Store:
+async def open_an_hour_ahead(home: Home, effective: EffectiveSettingsCache) -> Store:
     """The home's store, whose clock goes on at its own pace since the wall clock was set back by an hour."""
-    return await SqliteStore.open(home.database, clock=lambda: wall_clock() + 3_600_000)
+    return await Store.open(home.database, clock=lambda: wall_clock() + 3_600_000)
 
 
 async def settled(condition: Callable[[], bool]) -> None:

@@ -1,6 +1,9 @@
 """What people get: no raw tags, confined files, long answers as files, plugins, a signature."""
 
+import asyncio
 import json
+import threading
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -8,9 +11,12 @@ import pytest
 from tests.engine.conftest import House
 from tests.support.syncs import Syncs
 from tinyagi.domain.events import SettingsRejected
-from tinyagi.engine.attachments import attach, preview
+from tinyagi.domain.ids import AgentId
+from tinyagi.domain.responses import NewResponse
+from tinyagi.engine.attachments import MAX_FILES, SENT, attach, preview, take_file
 
 SECRET = "top secret"
+LARGEST = 1_000
 
 
 @pytest.fixture
@@ -23,9 +29,10 @@ def workspace(tmp_path: Path) -> Path:
 
 
 def test_a_file_of_the_workspace_is_attached_and_its_tag_is_gone(workspace: Path, tmp_path: Path) -> None:
-    attached = attach("Here it is. [send_file: plan.txt]", [workspace, tmp_path / "files"])
+    attached = attach("Here it is. [send_file: plan.txt]", [workspace], tmp_path / "files", LARGEST)
 
-    assert (attached.text, attached.files, attached.refused) == ("Here it is.", (str(workspace / "plan.txt"),), ())
+    assert (attached.text, attached.refused) == ("Here it is.", ())
+    assert [Path(file).read_text() for file in attached.files] == ["the plan"]
 
 
 def test_a_file_of_the_files_folder_is_attached_by_its_full_path(workspace: Path, tmp_path: Path) -> None:
@@ -33,7 +40,7 @@ def test_a_file_of_the_files_folder_is_attached_by_its_full_path(workspace: Path
     shared.mkdir()
     (shared / "photo.png").write_bytes(b"png")
 
-    attached = attach(f"[send_file: {shared / 'photo.png'}]", [workspace, shared])
+    attached = attach(f"[send_file: {shared / 'photo.png'}]", [workspace], shared, LARGEST)
 
     assert attached.files == (str(shared / "photo.png"),)
 
@@ -46,21 +53,70 @@ def test_nothing_outside_is_attached_whatever_leads_there(workspace: Path, tmp_p
     (workspace / "link.txt").symlink_to(tmp_path / "secret.txt")
     (workspace / "folder").mkdir()
 
-    attached = attach(f"[send_file: {path.format(outside=tmp_path / 'secret.txt')}]", [workspace, tmp_path / "files"])
+    tag = f"[send_file: {path.format(outside=tmp_path / 'secret.txt')}]"
+    attached = attach(tag, [workspace], tmp_path / "files", LARGEST)
 
     assert attached.files == ()
     assert "not attached" in attached.refused[0]
 
 
-def test_a_tag_in_code_is_text(workspace: Path) -> None:
+def test_a_tag_in_code_is_text(workspace: Path, tmp_path: Path) -> None:
     text = "Write `[send_file: plan.txt]` to attach it."
 
-    assert attach(text, [workspace]).text == text
+    assert attach(text, [workspace], tmp_path / "files", LARGEST).text == text
 
 
 @pytest.mark.parametrize("path", ["\x00", "a" * 5000, "plan.txt/deeper", "//", "missing.txt"])
-def test_hostile_paths_are_refused_quietly(workspace: Path, path: str) -> None:
-    assert attach(f"x [send_file: {path}] y", [workspace]).files == ()
+def test_hostile_paths_are_refused_quietly(workspace: Path, tmp_path: Path, path: str) -> None:
+    assert attach(f"x [send_file: {path}] y", [workspace], tmp_path / "files", LARGEST).files == ()
+
+
+@pytest.mark.parametrize("name", ["plan.txt", "missing {number}.txt"], ids=["the same file", "another file each time"])
+def test_only_so_many_files_of_one_text_are_looked_for(
+    workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    looked_for: list[str] = []
+
+    def take(named: str, folders: Sequence[Path], files: Path, largest: int, kind: str = SENT) -> Path | str:
+        looked_for.append(named)
+        return take_file(named, folders, files, largest, kind)
+
+    monkeypatch.setattr("tinyagi.engine.attachments.take_file", take)
+    tags = "".join(f"[send_file: {name.format(number=number)}]" for number in range(70_000))
+
+    attached = attach(f"Here. {tags}", [workspace], tmp_path / "files", LARGEST)
+
+    assert len(looked_for) == (1 if name == "plan.txt" else MAX_FILES)
+    assert attached.text == "Here."
+    assert len(attached.refused) <= MAX_FILES + 1
+    if name != "plan.txt":
+        assert attached.refused[-1] == "(69,980 more files are not attached: a message takes at most 20)"
+
+
+async def test_the_event_loop_turns_while_the_files_of_an_answer_are_looked_for(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turned = threading.Event()
+    seen: list[bool] = []
+
+    def take(named: str, folders: Sequence[Path], files: Path, largest: int, kind: str = SENT) -> Path | str:
+        turned.clear()
+        loop.call_soon_threadsafe(turned.set)
+        seen.append(turned.wait(5))
+        return take_file(named, folders, files, largest, kind)
+
+    loop = asyncio.get_running_loop()
+    monkeypatch.setattr("tinyagi.engine.attachments.take_file", take)
+    house.puppet.plays["coder"] = lambda _: "Done. [send_file: plan.txt]"
+    async with house.open():
+        await house.send("@coder write the plan")
+        await house.drained()
+        await house.engine.outbox.send(NewResponse("telegram", "Ada", "Look. [send_file: a]", agent=AgentId("coder")))
+        await asyncio.gather(
+            house.engine.outbox.send(NewResponse("telegram", "Ada", "Look.", files=("a",))), return_exceptions=True
+        )
+
+    assert seen == [True, True, True]
 
 
 def test_a_preview_ends_between_words() -> None:
@@ -80,7 +136,7 @@ async def test_a_long_answer_is_attached_in_full(house: House) -> None:
 
     (file,) = json.loads(response.files or "[]")
     assert Path(file).read_text(encoding="utf-8") == long.strip()
-    assert Path(file).parent == house.home.files
+    assert Path(file).parent == house.home.files / "sent"
     assert len(response.message) < len(long)
 
 
@@ -128,7 +184,7 @@ async def test_plugins_change_what_agents_and_people_read_but_not_what_is_stored
     assert house.puppet.prompts_of("coder") == ["HELLO"]
     assert response.message == "echo: HELLO!"
     assert json.loads(response.metadata or "{}") == {"parseMode": "Markdown"}
-    assert message.message == "hello"
+    assert message.message == "@coder hello"
 
 
 async def test_a_plugin_that_is_switched_off_changes_nothing(house: House) -> None:

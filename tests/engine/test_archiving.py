@@ -11,17 +11,18 @@ import pytest
 from tests.engine.conftest import House
 from tests.support.clock import FakeClock
 from tinyagi.domain.ids import AgentId
+from tinyagi.domain.limits import Retention
 from tinyagi.domain.messages import NewMessage
-from tinyagi.engine.archiving import BUSY, LAKE, LONGEST_PAUSE, Archiving, Ending, Lag
 from tinyagi.engine.engine import Engine
-from tinyagi.settings.pipeline import PipelineSettings
-from tinyagi.store.base import EventLog, LogBounds, Retention
-from tinyagi.store.clock import wall_clock
+from tinyagi.engine.pipeline_trigger import BUSY, LAKE, LONGEST_PAUSE, LakeLag, PipelineExit, PipelineTrigger
+from tinyagi.settings.model import PipelineSettings
+from tinyagi.store.event_log import EventLog, LogBounds
+from tinyagi.system.clock import wall_clock
 
 MINUTE = timedelta(minutes=1)
 HOUR = timedelta(hours=1)
-WELL = Ending(0)
-BROKEN = Ending(3, ("Traceback", "the disk is full"))
+WELL = PipelineExit(0)
+BROKEN = PipelineExit(3, ("Traceback", "the disk is full"))
 
 
 class Clerk:
@@ -29,7 +30,7 @@ class Clerk:
 
     def __init__(self) -> None:
         self.events: EventLog | None = None
-        self.ending: Ending | Exception = WELL
+        self.ending: PipelineExit | Exception = WELL
         self.archives = True
         self.runs = 0
         self.is_at_work = asyncio.Event()
@@ -37,7 +38,7 @@ class Clerk:
         self.door = asyncio.Event()
         self.door.set()
 
-    async def __call__(self, settings: PipelineSettings) -> Ending:
+    async def __call__(self, settings: PipelineSettings) -> PipelineExit:
         self.runs += 1
         self.is_at_work.set()
         try:
@@ -58,7 +59,7 @@ class Office:
     """Archiving in a house whose time the test moves."""
 
     house: House
-    archiving: Archiving
+    archiving: PipelineTrigger
     clerk: Clerk
     clock: FakeClock
     installed: list[bool] = field(default_factory=lambda: [True])
@@ -71,19 +72,19 @@ class Office:
 
     async def look(self) -> int:
         """Look once, see the run to its end, and return how many there have been."""
-        await self.archiving.look()
-        await self.archiving.settled()
+        await self.archiving.check()
+        await self.archiving.wait()
         return self.clerk.runs
 
-    async def lag(self) -> Lag:
+    async def lag(self) -> LakeLag:
         lag = await self.archiving.lag()
         assert lag is not None
         return lag
 
 
-def archiving_of(engine: Engine, clerk: Clerk, clock: FakeClock, is_installed: Callable[[], bool]) -> Archiving:
+def archiving_of(engine: Engine, clerk: Clerk, clock: FakeClock, is_installed: Callable[[], bool]) -> PipelineTrigger:
     clerk.events = engine.store.events
-    return Archiving(engine.store.events, engine._bench.rulebook, clerk, is_installed, clock)
+    return PipelineTrigger(engine.store.events, engine._context.effective, clerk, is_installed, clock)
 
 
 @pytest.fixture
@@ -97,8 +98,8 @@ async def office(house: House) -> AsyncIterator[Office]:
 
 @pytest.fixture
 def warnings(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
-    caplog.set_level(logging.WARNING, logger="tinyagi.engine.archiving")
-    return lambda: [record.getMessage() for record in caplog.records if record.name == "tinyagi.engine.archiving"]
+    caplog.set_level(logging.WARNING, logger="tinyagi.pipeline")
+    return lambda: [record.getMessage() for record in caplog.records if record.name == "tinyagi.pipeline"]
 
 
 async def test_a_few_new_events_are_not_worth_a_run(office: Office) -> None:
@@ -138,19 +139,19 @@ async def test_a_log_without_an_event_starts_nothing(office: Office) -> None:
     office.clock.advance(timedelta(days=1))
 
     assert await office.look() == 0
-    assert await office.lag() == Lag(through_id=0, head_id=0, events=0, seconds=0)
+    assert await office.lag() == LakeLag(through_id=0, head_id=0, events=0, seconds=0)
 
 
 async def test_there_are_never_two_runs_at_once(office: Office) -> None:
     office.clerk.door.clear()
     await office.send(500)
-    await office.archiving.look()
+    await office.archiving.check()
     await office.clerk.is_at_work.wait()
     await office.send(500)
-    await office.archiving.look()
+    await office.archiving.check()
     was_running = office.archiving.is_running
     office.clerk.door.set()
-    await office.archiving.settled()
+    await office.archiving.wait()
 
     assert (was_running, office.archiving.is_running, office.clerk.runs) == (True, False, 1)
 
@@ -199,7 +200,7 @@ async def test_the_lag_is_the_number_of_events_and_the_age_of_the_oldest(office:
     (first,) = await office.house.store.events.read_after(500, limit=1)
     office.clock.now = first.created_at + 90_000
 
-    assert await office.lag() == Lag(through_id=500, head_id=507, events=7, seconds=90)
+    assert await office.lag() == LakeLag(through_id=500, head_id=507, events=7, seconds=90)
 
 
 async def test_what_was_pruned_before_the_first_run_is_not_counted(office: Office) -> None:
@@ -211,7 +212,7 @@ async def test_what_was_pruned_before_the_first_run_is_not_counted(office: Offic
 
     assert (dead, before.events) == (10, before.head_id)
     assert await office.house.store.events.bounds() == LogBounds(0, before.head_id)
-    assert after == Lag(0, before.head_id, 0, 0)
+    assert after == LakeLag(0, before.head_id, 0, 0)
 
 
 async def test_a_failure_is_told_with_the_last_words_and_leaves_the_log_as_it_is(
@@ -229,7 +230,7 @@ async def test_a_failure_is_told_with_the_last_words_and_leaves_the_log_as_it_is
 
 
 async def test_the_sentence_of_the_program_goes_before_what_java_says_after_it(office: Office) -> None:
-    office.clerk.ending = Ending(1, ("tinyagi: There is no Java. Install one.", "at java.base/Thread.run"))
+    office.clerk.ending = PipelineExit(1, ("tinyagi: There is no Java. Install one.", "at java.base/Thread.run"))
     await office.send(500)
     await office.look()
 
@@ -237,7 +238,7 @@ async def test_the_sentence_of_the_program_goes_before_what_java_says_after_it(o
 
 
 async def test_pauses_between_failures_grow_up_to_half_an_hour(office: Office) -> None:
-    office.clerk.ending = Ending(-9)
+    office.clerk.ending = PipelineExit(-9)
     await office.send(500)
     pauses = []
     for run in range(8):
@@ -282,7 +283,7 @@ async def test_a_clock_that_is_set_back_makes_no_pause_longer(office: Office) ->
 async def test_a_lake_that_another_process_writes_is_no_failure_and_is_left_to_it_for_a_minute(
     office: Office, warnings: Callable[[], list[str]]
 ) -> None:
-    office.clerk.ending = Ending(BUSY, ("The lake is being written",))
+    office.clerk.ending = PipelineExit(BUSY, ("The lake is being written",))
     await office.send(500)
     await office.look()
     at_once = await office.look()
@@ -299,7 +300,7 @@ async def test_a_pipeline_that_does_nothing_and_says_it_is_well_is_not_started_f
     await office.look()
 
     assert await office.look() == 1
-    assert office.archiving.last_error == "it ended well and archived nothing"
+    assert office.archiving.last_error == "it ended without an error but archived nothing"
 
 
 async def test_a_process_that_cannot_be_started_is_a_failure_like_any_other(office: Office) -> None:
@@ -349,14 +350,14 @@ async def test_a_daemon_that_was_off_for_a_weekend_has_time_to_catch_up_before_i
     await office.send(500)
     office.clock.advance(timedelta(days=3))
     office.clerk.door.clear()
-    await office.archiving.look()
+    await office.archiving.check()
     office.clock.advance(29 * MINUTE)
-    await office.archiving.look()
+    await office.archiving.check()
     in_time = warnings()
     office.clock.advance(MINUTE)
-    await office.archiving.look()
+    await office.archiving.check()
     office.clerk.door.set()
-    await office.archiving.settled()
+    await office.archiving.wait()
 
     assert in_time == []
     assert len(warnings()) == 1, "a run that hangs is told, too"

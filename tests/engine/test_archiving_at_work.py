@@ -1,6 +1,7 @@
 """Archiving as a part of a running engine: it looks by itself, ends with the engine, and harms nobody."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -8,10 +9,12 @@ from datetime import timedelta
 import pytest
 
 from tests.engine.conftest import ADAPTERS, House
-from tests.engine.test_archiving import BROKEN, Clerk
+from tests.engine.test_archiving import BROKEN, WELL, Clerk
+from tinyagi.daemon.logs import logging_to
 from tinyagi.domain.errors import StoreBusy
-from tinyagi.engine.archiving import Lag
 from tinyagi.engine.engine import Engine
+from tinyagi.engine.pipeline_trigger import LakeLag, PipelineExit
+from tinyagi.log_reader import tail
 from tinyagi.wiring import open_engine
 
 
@@ -42,7 +45,7 @@ async def test_an_engine_archives_by_itself_and_goes_on_after_an_error_of_the_st
         sound = engine.archiving.lag
         failed = asyncio.Event()
 
-        async def broken() -> Lag | None:
+        async def broken() -> LakeLag | None:
             failed.set()
             raise StoreBusy("The database is locked.")
 
@@ -74,3 +77,26 @@ async def test_a_pipeline_that_breaks_every_time_touches_no_message(house: House
         await house.drained()
 
         assert [str(status) for status in await house.statuses()] == ["completed"] * 5
+
+
+@pytest.mark.parametrize(
+    ("ending", "last"),
+    [
+        (WELL, "the pipeline ended: the lake holds every event up to "),
+        (BROKEN, "the pipeline failed, next try in 1 min: "),
+    ],
+)
+async def test_each_run_leaves_its_start_and_its_end_in_the_log_of_the_pipeline(
+    house: House, ending: PipelineExit, last: str
+) -> None:
+    clerk = Clerk()
+    clerk.ending = ending
+    with logging_to(house.home.logs, lambda text: text):
+        async with at_work(house, clerk) as engine:
+            await house.send("@coder hello", sender="ann")
+            await clerk.is_at_work.wait()
+            await engine.archiving.wait()
+
+    first, second, *_ = (json.loads(line)["text"] for line in tail(house.home.logs, "pipeline", 100))
+    assert first.startswith("the pipeline starts: ")
+    assert second.startswith(last)

@@ -86,7 +86,7 @@ async def test_one_good_round_does_not_shorten_the_pause(tasks: SupervisedTasks,
 async def test_a_task_that_was_well_for_a_while_begins_with_a_short_pause(
     tasks: SupervisedTasks, pauses: list[float], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(background, "WELL_AFTER", timedelta())
+    monkeypatch.setattr(background, "RESET_AFTER", timedelta())
     await run(tasks, ValueError("x"), ValueError("x"), None, ValueError("x"))
 
     assert pauses == [1, 2, 1]
@@ -99,8 +99,8 @@ async def test_the_same_fault_is_logged_once_and_another_one_again(
     await run(tasks, ValueError("x"), ValueError("x"), None, ValueError("x"), ValueError("y"))
 
     assert [record.getMessage() for record in errors(caplog)] == [
-        "the background task tidy failed, it starts again in 1 s: ValueError: x",
-        "the background task tidy failed, it starts again in 8 s: ValueError: y",
+        "the background task tidy failed, next start in 1 s: ValueError: x",
+        "the background task tidy failed, next start in 8 s: ValueError: y",
     ]
 
 

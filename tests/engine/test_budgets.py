@@ -8,7 +8,8 @@ import pytest
 from tests.engine.conftest import House
 from tests.support.puppet import in_turn
 from tinyagi.domain.ids import AgentId
-from tinyagi.domain.messages import Status, Usage
+from tinyagi.domain.limits import Usage
+from tinyagi.domain.messages import Status
 from tinyagi.domain.retry import Failure, FailureKind
 from tinyagi.providers.base import RunFailed, RunRequest, RunResult
 

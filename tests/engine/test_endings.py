@@ -34,7 +34,7 @@ async def test_a_stop_ends_that_run_only_and_the_lane_goes_on_in_order(house: Ho
         (dead,) = await house.store.queue.dead()
 
     assert house.puppet.cancelled == ["coder"]
-    assert (dead.message, dead.last_error) == ("first", "stopped by Ada")
+    assert (dead.message, dead.last_error) == ("@coder first", "stopped by Ada")
     assert stopped.payload["reason"] == "stopped by Ada"
     assert house.puppet.prompts_of("coder") == ["first", "second", "third"]
 
@@ -185,7 +185,7 @@ async def test_a_message_is_interrupted_a_few_times_at_most(house: House) -> Non
         gates[-1].open.set()
         await house.drained()
 
-        assert not house.engine._bench.interrupts._counts, "a finished message is forgotten"
+        assert not house.engine._context.interrupts._counts, "a finished message is forgotten"
 
     assert house.puppet.cancelled == ["coder", "coder"]
 

@@ -5,13 +5,15 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
+import pytest
+
 from tests.engine.conftest import House
 from tests.support.puppet import failing, in_turn
 from tinyagi.domain.errors import NotFound, StoreBusy, StoreFull
 from tinyagi.domain.ids import AgentId
+from tinyagi.domain.limits import Spent
 from tinyagi.domain.messages import NewMessage, Status
 from tinyagi.domain.retry import FailureKind
-from tinyagi.domain.spending import Spent
 from tinyagi.providers.base import RunRequest
 
 
@@ -145,6 +147,36 @@ async def test_a_plugin_or_prompt_that_breaks_names_itself_in_the_error(house: H
     assert "missing.md" in held.payload["reason"]
 
 
+@pytest.mark.parametrize("name", ["working_directory", "prompt_file"])
+async def test_no_run_begins_in_the_home_or_with_a_secret_of_it(house: House, name: str) -> None:
+    place = house.home.path if name == "working_directory" else house.home.settings_file
+    house.settings["agents"]["coder"][name] = str(place)
+    async with house.open():
+        await house.send("@coder go")
+        held = await house.until_event("lane_held")
+
+    assert str(place) in held.payload["reason"]
+    assert house.puppet.requests == []
+    assert not (house.home.path / "AGENTS.md").exists()
+
+
+async def test_a_prompt_file_that_becomes_a_link_out_of_the_workspace_is_not_read(house: House) -> None:
+    house.settings["agents"]["coder"]["prompt_file"] = "role.md"
+    role = house.folder / "workspace" / "coder" / "role.md"
+    role.parent.mkdir(parents=True)
+    role.write_text("Be kind.")
+    async with house.open():
+        await house.send("@coder go")
+        await house.drained()
+        role.unlink()
+        role.symlink_to(house.home.settings_file)
+        await house.send("@coder go")
+        held = await house.until_event("lane_held")
+
+    assert "role.md" in held.payload["reason"]
+    assert len(house.puppet.requests) == 1
+
+
 async def test_a_store_that_cannot_be_read_costs_no_attempt(house: House) -> None:
     house.settings["limits"]["daily_cost"] = 100
     async with house.open(start=False):
@@ -178,7 +210,7 @@ async def test_a_run_that_asks_for_something_wrong_does_not_count_as_a_store_tha
         (failed,) = await house.events("message_failed")
         assert await house.events("lane_held") == []
 
-    assert failed.payload["reason"] == "the run broke: NotFound: There is no task task_7."
+    assert failed.payload["reason"] == "the run crashed: NotFound: There is no task task_7."
 
 
 async def test_an_error_that_nobody_foresaw_blocks_no_lane_for_ever(house: House) -> None:

@@ -11,10 +11,11 @@ from tests.engine.conftest import ADAPTERS, House
 from tests.support.clock import FakeClock
 from tests.support.puppet import Gate
 from tinyagi.domain.ids import AgentId
-from tinyagi.domain.messages import Message, Status, Usage
+from tinyagi.domain.limits import Usage
+from tinyagi.domain.messages import Message, Status
 from tinyagi.engine.budgets import Budgets
 from tinyagi.engine.engine import Engine
-from tinyagi.engine.heartbeat import Heartbeat
+from tinyagi.engine.heartbeat import HeartbeatSender
 from tinyagi.providers.base import RunResult
 from tinyagi.wiring import open_engine
 
@@ -29,12 +30,12 @@ class Patient:
 
     house: House
     clock: FakeClock
-    heart: Heartbeat
+    heart: HeartbeatSender
 
     async def until_next(self) -> None:
         """Let the time of the coder's next beat come."""
         self.clock.now = self.heart.next_at[CODER]
-        await self.heart.look()
+        await self.heart.send_due()
 
     async def beats(self) -> list[Message]:
         return [message for message in await self.house.messages() if message.channel == "heartbeat"]
@@ -45,9 +46,9 @@ class Patient:
         (folder / "heartbeat.md").write_text(text, encoding="utf-8")
 
 
-def heart_of(engine: Engine, clock: FakeClock) -> Heartbeat:
-    rulebook = engine._bench.rulebook
-    return Heartbeat(engine.store, engine.inbox, rulebook, Budgets(engine.store.spending), clock)
+def heart_of(engine: Engine, clock: FakeClock) -> HeartbeatSender:
+    effective = engine._context.effective
+    return HeartbeatSender(engine.store, engine.inbox, effective, Budgets(engine.store.spending), clock)
 
 
 @pytest.fixture
@@ -63,22 +64,22 @@ async def patient(beating: House) -> AsyncIterator[Patient]:
         clock = FakeClock()
         patient = Patient(beating, clock, heart_of(beating.engine, clock))
         patient.says("Anything due?\n")
-        await patient.heart.look()
+        await patient.heart.send_due()
         yield patient
 
 
 async def test_an_agent_is_asked_what_its_file_says_when_its_beat_comes(patient: Patient) -> None:
     patient.clock.now = patient.heart.next_at[CODER] - 1
-    await patient.heart.look()
+    await patient.heart.send_due()
     assert await patient.beats() == []
 
     patient.clock.advance(MOMENT)
-    await patient.heart.look()
+    await patient.heart.send_due()
     (beat,) = await patient.beats()
 
     assert (beat.agent, beat.message, beat.sender) == ("coder", "Anything due?", "Heartbeat")
     assert beat.message_id == f"heartbeat_coder_{patient.clock.now}"
-    assert patient.heart.last_sent == patient.clock.now
+    assert patient.heart.last_sent == {CODER: patient.clock.now}
     assert patient.heart.next_at[CODER] == patient.clock.now + INTERVAL // MOMENT
     assert await patient.house.events("agent_routed")
 
@@ -87,7 +88,7 @@ async def test_a_restart_brings_no_beat_of_its_own_and_keeps_the_time_of_the_nex
     await patient.until_next()
     patient.clock.advance(MOMENT)
     again = heart_of(patient.house.engine, patient.clock)
-    await again.look()
+    await again.send_due()
 
     assert again.next_at == patient.heart.next_at
     assert len(await patient.beats()) == 1
@@ -127,7 +128,7 @@ async def test_a_file_that_cannot_be_read_is_told_and_costs_no_other_agent_its_b
     file.mkdir()
     patient.says("And you?", agent="writer")
     patient.clock.advance(INTERVAL)
-    await patient.heart.look()
+    await patient.heart.send_due()
 
     assert [beat.agent for beat in await patient.beats()] == ["writer"]
     assert "the heartbeat of @coder cannot be sent" in caplog.text
@@ -137,7 +138,7 @@ async def test_no_beat_is_sent_while_the_last_one_waits_whoever_sent_it(patient:
     await patient.until_next()
     await patient.until_next()
     patient.heart = heart_of(patient.house.engine, patient.clock)
-    await patient.heart.look()
+    await patient.heart.send_due()
     await patient.until_next()
     assert len(await patient.beats()) == 1
 
@@ -185,7 +186,7 @@ async def test_an_agent_over_budget_is_not_asked(beating: House) -> None:
         patient = Patient(beating, clock, heart_of(beating.engine, clock))
         await beating.send("@coder spend it")
         await beating.drained()
-        await patient.heart.look()
+        await patient.heart.send_due()
         await patient.until_next()
 
         assert await patient.beats() == []
@@ -196,16 +197,16 @@ async def test_two_engines_send_each_beat_once(patient: Patient) -> None:
     house = patient.house
     async with open_engine(house.home, adapters=dict.fromkeys(ADAPTERS, house.puppet)) as engine:
         other = heart_of(engine, patient.clock)
-        await other.look()
+        await other.send_due()
         patient.clock.now = patient.heart.next_at[CODER]
-        await asyncio.gather(patient.heart.look(), other.look())
+        await asyncio.gather(patient.heart.send_due(), other.send_due())
 
     assert len(await patient.beats()) == 1
 
 
 async def test_beats_that_were_slept_through_are_not_made_up_for(patient: Patient) -> None:
     patient.clock.advance(20 * INTERVAL)
-    await patient.heart.look()
+    await patient.heart.send_due()
 
     assert len(await patient.beats()) == 1
     assert patient.heart.next_at[CODER] > patient.clock.now
@@ -213,7 +214,7 @@ async def test_beats_that_were_slept_through_are_not_made_up_for(patient: Patien
 
 async def test_a_clock_that_is_set_back_delays_the_next_beat_by_no_more_than_the_interval(patient: Patient) -> None:
     patient.clock.advance(timedelta(days=-30))
-    await patient.heart.look()
+    await patient.heart.send_due()
     assert 0 < patient.heart.next_at[CODER] - patient.clock.now <= INTERVAL // MOMENT
 
 
@@ -223,7 +224,7 @@ async def test_who_is_switched_off_or_removed_has_no_next_beat(patient: Patient)
         {"agents": {"coder": {"heartbeat": {"enabled": False}}, "writer": {"heartbeat": {"interval": 0}}}}
     )
     patient.clock.advance(2 * INTERVAL)
-    await patient.heart.look()
+    await patient.heart.send_due()
 
     assert list(patient.heart.next_at) == ["tester"]
     assert await patient.beats() == []
@@ -233,7 +234,7 @@ async def test_a_longer_interval_puts_the_next_beat_off(patient: Patient) -> Non
     await patient.house.engine.settings.save({"agents": {"coder": {"heartbeat": {"interval": 86_400}}}})
     before = patient.heart.next_at[CODER]
     patient.clock.now = before
-    await patient.heart.look()
+    await patient.heart.send_due()
 
     assert await patient.beats() == []
     assert patient.heart.next_at[CODER] > before
@@ -246,8 +247,27 @@ async def test_a_running_engine_takes_a_shorter_interval_at_once(beating: House)
         await beating.engine.settings.save({"agents": {"coder": {"heartbeat": {"interval": 1}}}})
         await beating.until(lambda: _is_asked(beating))
 
-        assert beating.engine.heartbeat.last_sent is not None
+        assert beating.engine.heartbeat.last_sent
         assert set(beating.engine.heartbeat.next_at) == {"coder", "writer", "tester"}
+
+
+async def test_an_agent_has_no_heartbeat_until_it_is_switched_on(house: House) -> None:
+    del house.settings["monitoring"]
+    async with house.open():
+        assert not house.engine.heartbeat.next_at
+
+        await house.engine.settings.save({"agents": {"coder": {"heartbeat": {"enabled": True}}}})
+        await house.engine.heartbeat.send_due()
+
+        assert set(house.engine.heartbeat.next_at) == {"coder"}
+
+
+async def test_comments_in_the_file_are_not_sent(patient: Patient) -> None:
+    patient.says("<!-- For the owner. -->\nAnything due?\n")
+
+    await patient.until_next()
+
+    assert [beat.message for beat in await patient.beats()] == ["Anything due?"]
 
 
 async def _is_asked(house: House) -> bool:

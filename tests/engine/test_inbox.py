@@ -17,6 +17,29 @@ async def test_the_routing_of_a_message_is_a_fact(house: House) -> None:
     assert routed.payload == {"agent_name": "Coder", "provider": "scripted", "model": "", "team_id": "dev"}
 
 
+@pytest.mark.parametrize("text", ["@coder build it", "@Coder build it", "@dev build it"])
+async def test_a_text_is_kept_as_it_was_written_and_the_agent_reads_it_without_the_prefix(
+    house: House, text: str
+) -> None:
+    async with house.open():
+        await house.send(text)
+        await house.drained()
+        (received,) = await house.events("message_received")
+        (response,) = await house.responses()
+        _, asked = await house.store.history.of_agent()
+
+    assert received.payload["message"]["message"] == response.original_message == asked.content == text
+    assert house.puppet.prompts_of("coder") == ["build it"]
+
+
+async def test_a_prefix_of_another_agent_is_part_of_the_prompt(house: House) -> None:
+    async with house.open():
+        await house.send("@writer hello", agent="tester")
+        await house.drained()
+
+    assert house.puppet.prompts_of("tester") == ["@writer hello"]
+
+
 async def test_a_named_agent_or_team_goes_before_what_the_text_says(house: House) -> None:
     async with house.open(start=False):
         await house.send("@writer hello", agent="tester")

@@ -8,9 +8,10 @@ from tests.engine.conftest import House, settled
 from tests.support.puppet import Gate, failing
 from tinyagi.domain.errors import StoreBusy
 from tinyagi.domain.ids import AgentId
-from tinyagi.domain.messages import Claim, NewMessage, Status
+from tinyagi.domain.messages import NewMessage, Status
+from tinyagi.domain.runs import Claim
 from tinyagi.providers.base import RunRequest
-from tinyagi.store.sqlite.store import SqliteStore
+from tinyagi.store.store import Store
 
 
 async def test_a_message_becomes_a_run_and_an_answer(house: House) -> None:
@@ -86,7 +87,7 @@ async def test_a_lane_with_a_long_backlog_lets_others_have_their_turn(house: Hou
 
 async def test_a_message_of_another_program_is_routed_and_run(house: House) -> None:
     async with house.open():
-        async with await SqliteStore.open(house.home.database) as other:
+        async with await Store.open(house.home.database) as other:
             await other.queue.enqueue(NewMessage("from elsewhere", AgentId("tester")))
         await house.until_event("response_ready")
         (response,) = await house.responses()

@@ -4,14 +4,14 @@ import asyncio
 
 from tests.support.builders import a_message
 from tinyagi.domain.ids import AgentId, ClaimId
-from tinyagi.domain.messages import Claim
-from tinyagi.engine.live import PERIOD, SHOWN, Live
+from tinyagi.domain.runs import Claim
+from tinyagi.engine.live_progress import PERIOD, SHOWN, ProgressHub
 
 CLAIM = Claim(ClaimId("claim_1"), AgentId("coder"), (a_message(),), started_at=0, lease_until=0, holds=0)
 
 
 async def test_pieces_that_come_close_together_are_passed_on_as_one() -> None:
-    live = Live()
+    live = ProgressHub()
     with live.listening() as heard, live.speaking(CLAIM) as speaker:
         began = asyncio.get_running_loop().time()
         for number in range(100):
@@ -25,7 +25,7 @@ async def test_pieces_that_come_close_together_are_passed_on_as_one() -> None:
 
 
 async def test_a_late_reader_finds_the_end_of_what_was_said() -> None:
-    live = Live()
+    live = ProgressHub()
     with live.speaking(CLAIM) as speaker:
         speaker.say("a" * SHOWN)
         speaker.say("the end")
@@ -36,7 +36,7 @@ async def test_a_late_reader_finds_the_end_of_what_was_said() -> None:
 
 
 async def test_silence_is_not_passed_on() -> None:
-    live = Live()
+    live = ProgressHub()
     with live.listening() as heard, live.speaking(CLAIM) as speaker:
         speaker.say("")
 

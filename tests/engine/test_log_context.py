@@ -5,7 +5,7 @@ import logging
 
 from tests.engine.conftest import House
 from tests.support.puppet import failing
-from tinyagi.engine.log_context import current
+from tinyagi.engine.active_run import current_run_fields
 from tinyagi.providers.base import RunRequest
 
 
@@ -13,7 +13,7 @@ async def test_a_run_knows_its_agent_message_and_conversation(house: House) -> N
     seen: dict[str, object] = {}
 
     async def looking(request: RunRequest) -> str:
-        seen[request.agent] = current(), await asyncio.to_thread(current)
+        seen[request.agent] = current_run_fields(), await asyncio.to_thread(current_run_fields)
         return "[@writer: go on]" if request.agent == "coder" else "done"
 
     house.puppet.plays = {"coder": looking, "writer": looking}
@@ -25,7 +25,7 @@ async def test_a_run_knows_its_agent_message_and_conversation(house: House) -> N
     mine = {"agent": "coder", "message_id": "api_1", "conversation_id": "api_1"}
     theirs = {"agent": "writer", "message_id": handed_on.message_id, "conversation_id": first.conversation_id}
     assert seen == {"coder": (mine, mine), "writer": (theirs, theirs)}
-    assert current() == {}
+    assert current_run_fields() == {}
 
 
 async def test_what_the_lane_says_of_a_run_is_about_that_run(house: House) -> None:
@@ -33,7 +33,7 @@ async def test_what_the_lane_says_of_a_run_is_about_that_run(house: House) -> No
 
     class Listener(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            lines.setdefault(current().get("message_id", ""), []).append(record.getMessage())
+            lines.setdefault(current_run_fields().get("message_id", ""), []).append(record.getMessage())
 
     house.puppet.plays["coder"] = failing()
     house.settings["queue"]["attempts"] = 1

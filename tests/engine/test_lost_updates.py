@@ -17,8 +17,7 @@ from tinyagi.domain.board import NewProject, NewTask, TaskStatus
 from tinyagi.domain.ids import AgentId
 from tinyagi.domain.schedules import NewSchedule
 from tinyagi.engine.engine import Engine
-from tinyagi.engine.scheduler import Scheduler
-from tinyagi.engine.schedules import ScheduleBook
+from tinyagi.engine.schedules import ScheduleEditor, Scheduler
 from tinyagi.wiring import open_engine
 
 TODO, IN_PROGRESS, REVIEW = TaskStatus.TODO, TaskStatus.IN_PROGRESS, TaskStatus.REVIEW
@@ -60,8 +59,8 @@ class Office:
     def scheduler_of(self, engine: Engine) -> Scheduler:
         return Scheduler(engine.store, engine.inbox, self.clock)
 
-    def book_of(self, engine: Engine) -> ScheduleBook:
-        return ScheduleBook(engine.store.schedules, engine._bench.rulebook, self.clock)
+    def book_of(self, engine: Engine) -> ScheduleEditor:
+        return ScheduleEditor(engine.store.schedules, engine._context.effective, self.clock)
 
     def due_in_a_second(self, label: str = "once") -> NewSchedule:
         return NewSchedule(label, WRITER, "do it", run_at=self.clock.now + SECOND)
@@ -74,7 +73,7 @@ class Office:
         """
         held = HeldRead(passing)
         with self.monkeypatch.context() as patched:
-            for readers in self.mine.store._readers:  # type: ignore[attr-defined]
+            for readers in self.mine.store._readers:
                 patched.setattr(readers, "run", held.holding(readers.run))
             changing = asyncio.ensure_future(change)
             reading = asyncio.create_task(held.has_read.wait())

@@ -17,7 +17,7 @@ def to_ada(text: str, agent: AgentId | None = CODER, files: tuple[str, ...] = ()
     return NewResponse("telegram", "Ada", text, sender_id="4711", agent=agent, files=files)
 
 
-async def test_an_agent_writes_on_its_own_account(house: House) -> None:
+async def test_an_agent_writes_on_its_own_account_and_does_not_sign(house: House) -> None:
     house.settings["responses"]["suffix"] = True
     async with house.open(start=False):
         sent = await house.engine.outbox.send(to_ada("The build is green. [#dev: hurray]"))
@@ -25,7 +25,7 @@ async def test_an_agent_writes_on_its_own_account(house: House) -> None:
 
     assert sent == waiting
     assert sent.message_id.startswith("proactive_")
-    assert sent.message == "The build is green. @coder → #dev: hurray\n\n- [coder]"
+    assert sent.message == "The build is green. @coder → #dev: hurray"
 
 
 async def test_what_belongs_to_nobody_is_sent_as_it_is(house: House) -> None:
@@ -65,14 +65,16 @@ async def test_a_file_from_elsewhere_is_refused_in_words(house: House, agent: Ag
         assert await house.store.responses.pending("telegram") == ()
 
 
-async def test_a_file_of_the_workspace_is_sent_by_its_real_path(house: House) -> None:
+async def test_a_file_of_the_workspace_is_sent_as_a_copy(house: House) -> None:
     folder = house.folder / "workspace" / "coder"
     folder.mkdir(parents=True)
     (folder / "plan.txt").write_text("plan")
     async with house.open(start=False):
         sent = await house.engine.outbox.send(to_ada("look", files=("plan.txt",)))
 
-    assert json.loads(sent.files or "[]") == [str(folder / "plan.txt")]
+    (copy,) = json.loads(sent.files or "[]")
+    assert Path(copy).is_relative_to(house.home.files)
+    assert Path(copy).read_text() == "plan"
 
 
 @pytest.mark.parametrize(("text", "agent"), [(" ", "coder"), ("hello", "ghost")])

@@ -15,21 +15,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule, run_state_machine_as_test
 
 from tests.support.queue_ground import QueueGround
-from tinyagi.domain.batching import Batching
-from tinyagi.domain.brakes import Brakes
 from tinyagi.domain.errors import ClaimLost, DuplicateMessage
 from tinyagi.domain.events import BudgetReached, TeamChainStart
 from tinyagi.domain.ids import AgentId, MessageId, TeamId
-from tinyagi.domain.messages import (
-    ROOM_CHANNEL,
-    ROOM_PRIORITY,
-    Handoff,
-    NewMessage,
-    Outcome,
-    RoomPost,
-)
+from tinyagi.domain.limits import Brakes, Retention
+from tinyagi.domain.messages import ROOM_CHANNEL, ROOM_PRIORITY, Batching, NewMessage
 from tinyagi.domain.retry import Failure, FailureKind
-from tinyagi.store.base import Retention, Withheld
+from tinyagi.domain.runs import Deferral, Handoff, Outcome, RoomPost
 
 LANES = [AgentId(name) for name in ("a", "b", "c")]
 TEAM = TeamId("team")
@@ -37,7 +29,7 @@ lanes = st.sampled_from(LANES)
 held = st.sampled_from([frozenset(), frozenset({TEAM})])
 BRAKES = Brakes(hops=2, conversation=5, per_minute=3)
 CHAIN = TeamChainStart(TEAM, tuple(LANES), LANES[0])
-WITHHELD = Withheld(BudgetReached("*", "used up", 1), "it waits")
+WITHHELD = Deferral(BudgetReached("*", "used up", 1), "it waits")
 
 
 class QueueMachine(QueueGround):
@@ -201,6 +193,20 @@ class QueueMachine(QueueGround):
         waiting = self.pending_in(agent)
         assert self.run(self.store.queue.abandon(agent, reason="the agent was removed")) == len(waiting)
         assert not self.pending_in(agent)
+
+    @rule(data=st.data(), agent=lanes, to=lanes, cancels=st.booleans())
+    def take_one_out(self, data: st.DataObject, agent: AgentId, to: AgentId, cancels: bool) -> None:
+        """A person cancels or moves one of the messages that the list of a lane shows."""
+        waiting = [one.message.id for one in self.run(self.store.queue.waiting(agent=agent))]
+        assert waiting == sorted(self.pending_in(agent))
+        if not waiting or (agent == to and not cancels):
+            return
+        number = data.draw(st.sampled_from(waiting))
+        if cancels:
+            self.run(self.store.queue.cancel(number, reason="cancelled"))
+        else:
+            self.run(self.store.queue.move_message(number, to))
+        assert number not in self.pending_in(agent)
 
     @rule(agent=lanes, verb=st.sampled_from(["resume", "lift", "pause", "hold"]))
     def mind_a_lane(self, agent: AgentId, verb: str) -> None:

@@ -14,9 +14,8 @@ from tinyagi.domain.errors import Conflict, InvalidInput, NotFound
 from tinyagi.domain.ids import AgentId
 from tinyagi.domain.schedules import NewSchedule, Schedule, ScheduleId
 from tinyagi.engine.engine import Engine
-from tinyagi.engine.scheduler import Scheduler
-from tinyagi.engine.schedules import ScheduleBook
-from tinyagi.store.clock import wall_clock
+from tinyagi.engine.schedules import ScheduleEditor, Scheduler
+from tinyagi.system.clock import wall_clock
 from tinyagi.wiring import open_engine
 
 MINUTE = timedelta(minutes=1)
@@ -30,7 +29,7 @@ class Desk:
 
     house: House
     clock: FakeClock
-    book: ScheduleBook
+    book: ScheduleEditor
     scheduler: Scheduler
 
     async def due_in(self, after: timedelta, label: str = "once", agent: str = "writer") -> Schedule:
@@ -64,7 +63,7 @@ async def another_engine(house: House) -> AsyncIterator[Engine]:
 
 
 def _desk(house: House, engine: Engine, clock: FakeClock) -> Desk:
-    book = ScheduleBook(engine.store.schedules, engine._bench.rulebook, clock)
+    book = ScheduleEditor(engine.store.schedules, engine._context.effective, clock)
     return Desk(house, clock, book, Scheduler(engine.store, engine.inbox, clock))
 
 

@@ -5,9 +5,9 @@ from pathlib import Path
 from tests.engine.conftest import House
 from tests.support.puppet import Gate, failing, in_turn
 from tinyagi.domain.ids import AgentId
-from tinyagi.domain.messages import Usage
+from tinyagi.domain.limits import Usage
 from tinyagi.domain.responses import Role
-from tinyagi.domain.sessions import Turn
+from tinyagi.domain.runs import Turn
 from tinyagi.providers.base import RunRequest, RunResult
 
 CODER = AgentId("coder")

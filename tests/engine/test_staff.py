@@ -7,19 +7,19 @@ import pytest
 
 from tests.engine.conftest import House
 from tests.support.puppet import Gate
-from tinyagi.agents.errors import WorkspaceError
+from tinyagi.agents.workspace_files import WorkspaceError
 from tinyagi.domain.errors import Conflict, InvalidInput, NotFound
 from tinyagi.domain.ids import AgentId, TeamId
 from tinyagi.domain.messages import Status
 from tinyagi.domain.schedules import NewSchedule
-from tinyagi.engine.staff import End, MoveTo, Staff
+from tinyagi.engine.agent_admin import AgentAdmin, EndMessages, MoveMessages
 from tinyagi.settings.errors import InvalidSettings
 
 CODER, WRITER, ADA = AgentId("coder"), AgentId("writer"), AgentId("ada")
 
 
-def staff_of(house: House) -> Staff:
-    return Staff(house.store, house.engine.settings, house.home)
+def staff_of(house: House) -> AgentAdmin:
+    return AgentAdmin(house.store, house.engine.settings, house.home)
 
 
 def stored(house: House) -> dict[str, Any]:
@@ -33,8 +33,8 @@ async def paused(house: House, agent: AgentId) -> bool:
 
 async def test_an_agent_that_is_hired_has_a_workspace_and_works(house: House) -> None:
     async with house.open():
-        made = await staff_of(house).hire(ADA, {"name": "Ada", "provider": "scripted"})
-        again = await staff_of(house).hire(ADA, {"model": "m"})
+        made = await staff_of(house).save_agent(ADA, {"name": "Ada", "provider": "scripted"})
+        again = await staff_of(house).save_agent(ADA, {"model": "m"})
         await house.send("hello", agent="ada")
         await house.drained()
         (response,) = await house.responses()
@@ -50,7 +50,7 @@ async def test_an_agent_without_a_usable_workspace_is_not_hired(house: House) ->
         (house.folder / "taken").write_text("a file", encoding="utf-8")
         fields = {"name": "Ada", "provider": "scripted", "working_directory": str(house.folder / "taken")}
         with pytest.raises(WorkspaceError):
-            await staff_of(house).hire(ADA, fields)
+            await staff_of(house).save_agent(ADA, fields)
 
         assert stored(house) == before
 
@@ -62,7 +62,7 @@ async def test_what_is_not_valid_makes_no_workspace(house: House) -> None:
     async with house.open(start=False):
         for fields in ({"name": "Ada", "provider": "nobody"}, {"name": "Ada", "provider": "scripted", "deep": deep}):
             with pytest.raises(InvalidSettings):
-                await staff_of(house).hire(ADA, fields)
+                await staff_of(house).save_agent(ADA, fields)
 
     assert not (house.folder / "workspace" / "ada").exists()
 
@@ -71,7 +71,7 @@ async def test_an_agent_that_is_dismissed_leaves_its_teams_and_its_workspace_sta
     async with house.open():
         await house.send("hello", agent="coder")
         await house.drained()
-        gone = await staff_of(house).dismiss(CODER, None, by="Ada")
+        gone = await staff_of(house).delete_agent(CODER, None, by="Ada")
         team = house.engine.rules.roster.teams[TeamId("dev")]
 
     assert (gone.messages, gone.leaders, gone.default_agent) == (0, {"dev": "writer"}, "writer")
@@ -85,7 +85,7 @@ async def test_messages_that_wait_are_asked_about(house: House) -> None:
         await house.send("two", agent="coder")
         before = stored(house)
         with pytest.raises(Conflict, match=r"2 messages wait for @coder\. Say \?messages=dead"):
-            await staff_of(house).dismiss(CODER, None, by="Ada")
+            await staff_of(house).delete_agent(CODER, None, by="Ada")
 
         assert stored(house) == before
         assert not await paused(house, CODER)
@@ -98,7 +98,7 @@ async def test_messages_that_wait_move_to_another_agent_in_their_order(house: Ho
         await gate.reached.wait()
         for text in ("second", "third"):
             await house.send(text, agent="coder", channel="api", sender="Grace")
-        gone = await staff_of(house).dismiss(CODER, MoveTo(WRITER), by="Ada")
+        gone = await staff_of(house).delete_agent(CODER, MoveMessages(WRITER), by="Ada")
         gate.open.set()
         await house.drained()
         answers = [response.message for response in await house.responses()]
@@ -112,7 +112,7 @@ async def test_messages_that_wait_move_to_another_agent_in_their_order(house: Ho
 async def test_messages_that_wait_can_be_ended_and_stay_to_be_seen(house: House) -> None:
     async with house.open(start=False):
         await house.send("one", agent="coder")
-        gone = await staff_of(house).dismiss(CODER, End(), by="Ada")
+        gone = await staff_of(house).delete_agent(CODER, EndMessages(), by="Ada")
         (message,) = await house.messages()
 
     assert gone.messages == 1
@@ -122,15 +122,15 @@ async def test_messages_that_wait_can_be_ended_and_stay_to_be_seen(house: House)
 async def test_messages_move_only_to_another_agent_that_is_there(house: House) -> None:
     async with house.open(start=False):
         with pytest.raises(InvalidInput, match="no agent @ghost to move to; known are: coder, writer, tester"):
-            await staff_of(house).dismiss(CODER, MoveTo(AgentId("ghost")), by="Ada")
+            await staff_of(house).delete_agent(CODER, MoveMessages(AgentId("ghost")), by="Ada")
         with pytest.raises(InvalidInput, match="to @coder itself"):
-            await staff_of(house).dismiss(CODER, MoveTo(CODER), by="Ada")
+            await staff_of(house).delete_agent(CODER, MoveMessages(CODER), by="Ada")
 
 
 async def test_who_is_not_there_cannot_be_dismissed(house: House) -> None:
     async with house.open(start=False):
         with pytest.raises(NotFound, match="no agent @ghost"):
-            await staff_of(house).dismiss(AgentId("ghost"), End(), by="Ada")
+            await staff_of(house).delete_agent(AgentId("ghost"), EndMessages(), by="Ada")
 
 
 async def test_a_schedule_keeps_its_agent_and_its_team(house: House) -> None:
@@ -139,10 +139,10 @@ async def test_a_schedule_keeps_its_agent_and_its_team(house: House) -> None:
             await house.engine.schedules.add(
                 NewSchedule(f"daily {target}", AgentId(target), "report", cron="0 9 * * *")
             )
-        with pytest.raises(Conflict, match="daily coder: schedules that send to coder"):
-            await staff_of(house).dismiss(CODER, None, by="Ada")
+        with pytest.raises(Conflict, match="Schedules send to coder: daily coder"):
+            await staff_of(house).delete_agent(CODER, None, by="Ada")
         with pytest.raises(Conflict, match="daily dev"):
-            await staff_of(house).dissolve("dev")
+            await staff_of(house).delete_team("dev")
 
         assert CODER in house.engine.rules.roster.agents
 
@@ -155,7 +155,7 @@ async def test_a_dismissal_that_broke_off_is_finished_by_the_next_one(house: Hou
         patch = {"agents": {"coder": None}, "teams": {"dev": {"agents": ["writer"], "leader_agent": "writer"}}}
         await house.engine.settings.save(patch)
 
-        gone = await staff_of(house).dismiss(CODER, MoveTo(WRITER), by="Ada")
+        gone = await staff_of(house).delete_agent(CODER, MoveMessages(WRITER), by="Ada")
         (message,) = await house.messages()
 
         assert (gone.messages, message.agent, message.status) == (1, "writer", Status.PENDING)
@@ -174,7 +174,7 @@ async def test_a_refusal_at_the_last_moment_leaves_the_lane_as_it_was(
 
         monkeypatch.setattr(house.store.lanes, "pause", pause_late)
         with pytest.raises(Conflict, match="1 message waits for @coder"):
-            await staff_of(house).dismiss(CODER, None, by="Ada")
+            await staff_of(house).delete_agent(CODER, None, by="Ada")
 
         assert CODER in house.engine.rules.roster.agents
         assert not await paused(house, CODER)
@@ -183,7 +183,7 @@ async def test_a_refusal_at_the_last_moment_leaves_the_lane_as_it_was(
 async def test_an_agent_that_gets_the_name_later_starts_afresh(house: House) -> None:
     async with house.open(start=False):
         await house.store.lanes.pause(CODER)
-        await staff_of(house).dismiss(CODER, None, by="Ada")
+        await staff_of(house).delete_agent(CODER, None, by="Ada")
 
         assert not await paused(house, CODER)
         assert await house.has_event("session_reset")
@@ -191,9 +191,9 @@ async def test_an_agent_that_gets_the_name_later_starts_afresh(house: House) -> 
 
 async def test_a_team_that_is_dissolved_leaves_its_agents(house: House) -> None:
     async with house.open(start=False):
-        await staff_of(house).dissolve("dev")
+        await staff_of(house).delete_team("dev")
 
         assert house.engine.rules.roster.teams == {}
         assert len(house.engine.rules.roster.agents) == 3
         with pytest.raises(NotFound):
-            await staff_of(house).dissolve("dev")
+            await staff_of(house).delete_team("dev")

@@ -32,7 +32,7 @@ async def test_a_message_to_a_team_goes_to_its_leader_and_keeps_its_team(house: 
         (start,) = await house.events("team_chain_start")
         (end,) = await house.events("team_chain_end")
 
-    assert (message.agent, message.team, message.message) == ("coder", "dev", "build it")
+    assert (message.agent, message.team, message.message) == ("coder", "dev", "@dev build it")
     assert (start.payload["leader"], start.payload["agents"]) == ("coder", ["coder", "writer", "tester"])
     assert end.payload["total_steps"] == 1
 
@@ -174,7 +174,9 @@ async def test_every_team_conversation_becomes_a_file(house: House) -> None:
     (file,) = (house.home.chats / "dev").iterdir()
     text = file.read_text(encoding="utf-8")
     assert sent.conversation_id in file.name
-    assert text.index("> Ada: build it") < text.index("@coder → @tester: please test it") < text.index("All green.")
+    assert (
+        text.index("> Ada: @dev build it") < text.index("@coder → @tester: please test it") < text.index("All green.")
+    )
     assert text.count("**@coder**") == 2
 
 

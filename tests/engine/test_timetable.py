@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tinyagi.domain.errors import InvalidInput
 from tinyagi.domain.ids import AgentId
 from tinyagi.domain.schedules import NewSchedule
-from tinyagi.engine.timetable import check, next_due
+from tinyagi.engine.cron import check_schedule, next_due
 
 BERLIN = "Europe/Berlin"
 DAILY = NewSchedule("daily", AgentId("coder"), "report", cron="0 9 * * *", timezone="UTC")
@@ -112,12 +112,12 @@ def test_a_due_time_always_lies_ahead_and_none_is_left_out(cron: str, zone: str,
         ({"label": "x" * 201}, "needs a label of 1 to 200"),
         ({"message": "\n"}, "needs a message"),
         ({"sender": ""}, "needs a sender"),
-        ({"channel": "My Chat"}, "'My Chat' is no channel"),
+        ({"channel": "My Chat"}, "'My Chat' is not a channel name"),
         ({"message": "\ud800"}, "half of a character"),
-        ({"cron": None}, "either cron, to come again, or runAt"),
-        ({"run_at": 5}, "either cron, to come again, or runAt"),
-        ({"cron": None, "run_at": -5}, "runAt is no instant"),
-        ({"cron": None, "run_at": 10**18}, "runAt is no instant"),
+        ({"cron": None}, "either cron, to repeat, or runAt"),
+        ({"run_at": 5}, "either cron, to repeat, or runAt"),
+        ({"cron": None, "run_at": -5}, "runAt is not an instant"),
+        ({"cron": None, "run_at": 10**18}, "runAt is not an instant"),
         ({"cron": ""}, "five fields .* has 0"),
         ({"cron": "@daily"}, "five fields .* has 1"),
         ({"cron": "0 0 9 * * *"}, "five fields .* has 6"),
@@ -134,16 +134,22 @@ def test_a_due_time_always_lies_ahead_and_none_is_left_out(cron: str, zone: str,
 )
 def test_what_cannot_be_a_schedule_is_refused_with_a_sentence(change: dict[str, object], sentence: str) -> None:
     with pytest.raises(InvalidInput, match=sentence):
-        check(replace(DAILY, **change))  # type: ignore[arg-type]
+        check_schedule(replace(DAILY, **change))  # type: ignore[arg-type]
 
 
 def test_a_cron_expression_that_never_comes_is_refused() -> None:
     # A fifth Monday on the first of the month: every field is right, no day is.
-    with pytest.raises(InvalidInput, match="never comes"):
-        check(replace(DAILY, cron="0 0 */40 * MON#5"))
+    with pytest.raises(InvalidInput, match="never matches"):
+        check_schedule(replace(DAILY, cron="0 0 */40 * MON#5"))
 
 
 @pytest.mark.parametrize("cron", ["0 8 * * 1-5", "*/15 9-17 * * mon-fri", "0 0 L * *", "0 9 * * 5#1", "0 0 1 jan *"])
 def test_the_usual_forms_are_taken(cron: str) -> None:
-    check(replace(DAILY, cron=cron, timezone=None))
+    check_schedule(replace(DAILY, cron=cron, timezone=None))
     assert next_due(replace(DAILY, cron=cron), int(datetime.now(UTC).timestamp() * 1000)) is not None
+
+
+@pytest.mark.parametrize("schedule", [replace(DAILY, label="a\nb"), replace(DAILY, sender="a\nb")])
+def test_a_label_and_a_sender_hold_no_control_character(schedule: NewSchedule) -> None:
+    with pytest.raises(InvalidInput, match="control character"):
+        check_schedule(schedule)

@@ -10,7 +10,7 @@ from tests.engine.conftest import House
 from tests.support.puppet import Gate
 from tinyagi.domain.ids import AgentId
 from tinyagi.domain.messages import NewMessage, Status
-from tinyagi.store.sqlite.store import SqliteStore
+from tinyagi.store.store import Store
 from tinyagi.system.processes import ProcessIdentity, process_in, this_process
 
 
@@ -151,6 +151,6 @@ async def test_ten_thousand_waiting_messages_are_not_held_in_memory_by_the_dispa
 async def _leave_a_claim(house: House, owner: ProcessIdentity) -> None:
     """Another process claims a message and does not finish it."""
     house.home.prepare()
-    async with await SqliteStore.open(house.home.database, owner=owner, dice=random.Random(3)) as other:
+    async with await Store.open(house.home.database, owner=owner, dice=random.Random(3)) as other:
         await other.queue.enqueue(NewMessage("go", AgentId("coder")))
         assert await other.queue.claim(AgentId("coder")) is not None

@@ -7,8 +7,8 @@ import pytest
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
-from tinyagi.pipeline.java import find_java
-from tinyagi.pipeline.session import open_session
+from tinyagi.pipeline.spark.java import find_java
+from tinyagi.pipeline.spark.session import open_session
 from tinyagi.settings.environment import snapshot
 
 

@@ -5,15 +5,16 @@ import signal
 import sys
 from pathlib import Path
 
-from tinyagi.pipeline.ingest import Log
+from tinyagi.pipeline.ingest.log_source import LogSource
 from tinyagi.pipeline.lake import Lake
-from tinyagi.pipeline.opening import SparkSetup, open_for_writing
-from tinyagi.pipeline.progress import Silent
+from tinyagi.pipeline.progress import Progress
 from tinyagi.pipeline.run import Pipeline
+from tinyagi.pipeline.spark.lake_session import open_for_writing
+from tinyagi.pipeline.spark.session import SparkSetup
 from tinyagi.settings.environment import snapshot
 
 
-class Killer(Silent):
+class Killer(Progress):
     """Ends the process the first time that a point is reached."""
 
     def __init__(self, point: str, of: str) -> None:
@@ -44,8 +45,8 @@ class Killer(Silent):
 
 def main(folder: str, database: str, batch_events: str, point: str, of: str) -> None:
     setup = SparkSetup(snapshot(), "local[2]", "1g")
-    with open_for_writing(Lake(Path(folder)), setup, "run", Killer(point, of)) as shop:
-        Pipeline(shop, Log({"db": database}), batch_events=int(batch_events)).run()
+    with open_for_writing(Lake(Path(folder)), setup, "run", Killer(point, of)) as session:
+        Pipeline(session, LogSource({"db": database}), batch_events=int(batch_events)).run()
 
 
 if __name__ == "__main__":

@@ -8,14 +8,15 @@ from typing import Final
 
 from tests.contract.conftest import CODER, DEV, ROSTER, TESTER, WRITER
 from tests.support.clock import FakeClock
-from tinyagi.domain.batching import Batching
 from tinyagi.domain.events import TeamChainStart
-from tinyagi.domain.ids import AgentId
-from tinyagi.domain.messages import Claim, Handoff, NewMessage, Outcome, RoomPost, Usage
+from tinyagi.domain.ids import AgentId, MessageId
+from tinyagi.domain.limits import Usage
+from tinyagi.domain.messages import Batching, NewMessage
 from tinyagi.domain.responses import NewResponse
 from tinyagi.domain.retry import Failure, FailureKind, RetryPolicy
 from tinyagi.domain.routing import route
-from tinyagi.store.sqlite.store import SqliteStore
+from tinyagi.domain.runs import Claim, Handoff, Outcome, RoomPost
+from tinyagi.store.store import Store
 from tinyagi.system.processes import ProcessIdentity
 
 LEAVER: Final = AgentId("leaver")
@@ -43,10 +44,10 @@ class Home:
         self._dice = random.Random(3)
         self._generation = 0
 
-    async def open(self) -> AbstractAsyncContextManager[SqliteStore]:
+    async def open(self) -> AbstractAsyncContextManager[Store]:
         self._generation += 1
         owner = ProcessIdentity("here", "boot", self._generation, 1.0)
-        return await SqliteStore.open(
+        return await Store.open(
             self.database,
             clock=self.clock,
             dice=self._dice,
@@ -70,6 +71,7 @@ async def live(home: Home) -> None:
         await week.stopped_released_moved()
         await week.in_the_room()
         await week.delivered()
+        await week.sent_by_the_program()
         await week.hostile()
         await week.ask(WRITER, f"{MARK} crashes with its process")
         await week.claim(WRITER)
@@ -82,7 +84,7 @@ async def live(home: Home) -> None:
 
 
 class _Week:
-    def __init__(self, home: Home, store: SqliteStore) -> None:
+    def __init__(self, home: Home, store: Store) -> None:
         self._home = home
         self._store = store
 
@@ -182,6 +184,19 @@ class _Week:
         for response in await self._store.responses.pending("web"):
             self._home.later(milliseconds=250)
             await self._store.responses.ack(response.id)
+
+    async def sent_by_the_program(self) -> None:
+        """Heartbeats, schedules and the board: senders that are not people, also on a channel of people."""
+        for channel, sender in (("heartbeat", "Heartbeat"), ("schedule", "Scheduler"), ("board", "Board")):
+            await self.ask(CODER, f"{MARK} by {channel}", sender=sender, channel=channel)
+            await self.answer(CODER, f"{MARK} for {channel}")
+        self._home.later(seconds=7)
+        due = NewMessage(f"{MARK} due", CODER, "web", f"Scheduler {MARK}", message_id=MessageId("schedule_news_1"))
+        await self._store.queue.enqueue(due)
+        await self.answer(CODER, f"{MARK} on time")
+        await self.ask(TESTER, f"{MARK} a heartbeat dies", sender="Heartbeat", channel="heartbeat")
+        for _ in range(TWICE.attempts):
+            await self.fail(TESTER, "no heartbeat")
 
     async def hostile(self) -> None:
         for text in HOSTILE:

@@ -16,17 +16,16 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tinyagi.domain.events import RecordedEvent
+from tinyagi.pipeline.delta.commit import CHECKPOINTS, STAGE, remove_leftovers
 from tinyagi.pipeline.delta.snapshot import open_snapshot
-from tinyagi.pipeline.delta.sweep import CHECKPOINTS, STAGE, sweep
-from tinyagi.pipeline.ingest import Log
-from tinyagi.pipeline.lake import Lake
-from tinyagi.pipeline.lock import writer_lock
-from tinyagi.pipeline.progress import Progress, Silent, Summary
+from tinyagi.pipeline.ingest.log_source import LogSource
+from tinyagi.pipeline.lake import Lake, writer_lock
+from tinyagi.pipeline.manage.verify import TableCheck, verify
+from tinyagi.pipeline.progress import Progress, Summary
 from tinyagi.pipeline.run import Pipeline
+from tinyagi.pipeline.spark.lake_session import LakeSession
 from tinyagi.pipeline.tables.catalog import TABLES
 from tinyagi.pipeline.tables.model import DATE
-from tinyagi.pipeline.verify import Verdict, verify
-from tinyagi.pipeline.workshop import Workshop
 
 BENCH: Final = Path(__file__).parents[2] / "bench"
 MONDAY: Final = 1_772_409_600_000
@@ -54,8 +53,8 @@ def append_history(database: Path, events: int, *, seed: int = 8, old_share: flo
     asyncio.run(history().append_history(database, events=events, seed=seed, old_share=old_share, hours=hours))
 
 
-def log_of(database: Path) -> Log:
-    return Log({"db": str(database)})
+def log_of(database: Path) -> LogSource:
+    return LogSource({"db": str(database)})
 
 
 def run(
@@ -69,16 +68,16 @@ def run(
 ) -> Summary:
     """As `tinyagi pipeline run` does, in the session that there is."""
     with writer_lock(lake.folder, "run"):
-        sweep(lake)
-        shop = Workshop(spark, lake, progress or Silent())
+        remove_leftovers(lake)
+        session = LakeSession(spark, lake, progress or Progress())
         with hurried(spark):
-            return Pipeline(shop, log_of(database), batch_events=batch_events, slice_events=slice_events).run()
+            return Pipeline(session, log_of(database), batch_events=batch_events, slice_events=slice_events).run()
 
 
-def disagreeing(spark: SparkSession, lake: Lake, database: Path) -> list[Verdict]:
+def disagreeing(spark: SparkSession, lake: Lake, database: Path) -> list[TableCheck]:
     """What `tinyagi pipeline verify` complains about."""
     with hurried(spark):
-        verdicts = list(verify(Workshop(spark, lake, Silent(), is_pinned=True), log_of(database)))
+        verdicts = list(verify(LakeSession(spark, lake, Progress(), is_pinned=True), log_of(database)))
     assert {verdict.table for verdict in verdicts} == set(COMPARED)
     return [verdict for verdict in verdicts if not verdict.agrees]
 

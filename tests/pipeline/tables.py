@@ -11,12 +11,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tinyagi.pipeline.delta.commit import Change, Committed, Staged, commit
+from tinyagi.pipeline.delta.commit import STAGE, Change, Committed, Staged, commit, discard_stage
 from tinyagi.pipeline.delta.snapshot import Snapshot, open_snapshot
-from tinyagi.pipeline.delta.sweep import STAGE, discard
 from tinyagi.pipeline.lake import Lake
-from tinyagi.pipeline.schema import arrow_schema
 from tinyagi.pipeline.tables.model import DATE
+from tinyagi.pipeline.tables.schema import arrow_schema
 from tinyagi.system.files import sync
 
 DAY = dt.date(2026, 3, 2)
@@ -31,7 +30,7 @@ def staged(snapshot: Snapshot, rows: Rows) -> Iterator[Staged]:
     try:
         yield lay_aside(snapshot, folder, rows)
     finally:
-        discard(snapshot.folder, folder)
+        discard_stage(snapshot.folder, folder)
 
 
 def lay_aside(snapshot: Snapshot, folder: Path, rows: Rows) -> Staged:

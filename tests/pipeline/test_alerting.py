@@ -9,12 +9,13 @@ import pytest
 from tests.support.clock import FakeClock
 from tests.support.lakes import lay
 from tinyagi.domain.errors import OutcomeUnknown
+from tinyagi.domain.limits import Retention
 from tinyagi.domain.responses import NewResponse, Response
-from tinyagi.pipeline.alerting import MOST_LINES, deliver
 from tinyagi.pipeline.lake import Lake
-from tinyagi.settings.pipeline import AlertSettings
-from tinyagi.store.base import Responses, Retention, Store
-from tinyagi.store.sqlite.store import SqliteStore
+from tinyagi.pipeline.manage.alert_delivery import MOST_LINES, deliver_alerts
+from tinyagi.settings.model import AlertSettings
+from tinyagi.store.responses import ResponseStore
+from tinyagi.store.store import Store
 
 HOUR = 3_600_000
 MONDAY = dt.date(2026, 1, 5)
@@ -47,7 +48,7 @@ def clock() -> FakeClock:
 
 @pytest.fixture
 async def store(tmp_path: Path, clock: FakeClock) -> AsyncIterator[Store]:
-    async with await SqliteStore.open(tmp_path / "tinyagi.db", clock=clock) as opened:
+    async with await Store.open(tmp_path / "tinyagi.db", clock=clock) as opened:
         yield opened
 
 
@@ -56,7 +57,7 @@ async def sent(store: Store) -> list[Response]:
 
 
 async def test_a_new_alert_becomes_a_message_to_the_owner(tmp_path: Path, store: Store) -> None:
-    assert await deliver(laid(tmp_path, alert()), store, TELEGRAM, now=NOON) == 1
+    assert await deliver_alerts(laid(tmp_path, alert()), store, TELEGRAM, now=NOON) == 1
 
     (response,) = await sent(store)
     assert (response.sender, response.sender_id, response.agent) == ("Ada", "4711", None)
@@ -67,9 +68,9 @@ async def test_nothing_is_told_twice_whether_the_lake_knows_it_or_not(
     tmp_path: Path, store: Store, clock: FakeClock
 ) -> None:
     lake = laid(tmp_path, alert())
-    await deliver(lake, store, TELEGRAM, now=NOON)
+    await deliver_alerts(lake, store, TELEGRAM, now=NOON)
 
-    assert await deliver(lake, store, TELEGRAM, now=NOON) == 0
+    assert await deliver_alerts(lake, store, TELEGRAM, now=NOON) == 0
 
     (response,) = await sent(store)
     rows = [{"id": response.id, "metadata": response.metadata, "date": MONDAY}]
@@ -78,13 +79,13 @@ async def test_nothing_is_told_twice_whether_the_lake_knows_it_or_not(
     clock.advance(dt.timedelta(days=30))
     await store.queue.prune(Retention())
     assert await store.events.read_after(0) == ()
-    assert await deliver(lake, store, TELEGRAM, now=NOON) == 0
+    assert await deliver_alerts(lake, store, TELEGRAM, now=NOON) == 0
 
 
 class Dying:
     """Sends, and dies before it can say so."""
 
-    def __init__(self, responses: Responses) -> None:
+    def __init__(self, responses: ResponseStore) -> None:
         self._responses = responses
 
     async def send(self, response: NewResponse) -> Response:
@@ -96,47 +97,47 @@ async def test_a_process_that_dies_while_it_tells_has_told(tmp_path: Path, store
     dying = cast("Store", SimpleNamespace(responses=Dying(store.responses), events=store.events))
     lake = laid(tmp_path, alert())
     with pytest.raises(OutcomeUnknown):
-        await deliver(lake, dying, TELEGRAM, now=NOON)
+        await deliver_alerts(lake, dying, TELEGRAM, now=NOON)
 
-    assert await deliver(lake, store, TELEGRAM, now=NOON) == 0
+    assert await deliver_alerts(lake, store, TELEGRAM, now=NOON) == 0
     assert len(await sent(store)) == 1
 
 
 async def test_what_is_older_than_a_day_is_not_told(tmp_path: Path, store: Store) -> None:
     lake = laid(tmp_path, alert(24), *(alert(hours, "writer") for hours in range(25, 2000, 7)))
 
-    assert await deliver(lake, store, TELEGRAM, now=NOON) == 0
-    assert await deliver(lake, store, TELEGRAM, now=NOON - 1) == 1
+    assert await deliver_alerts(lake, store, TELEGRAM, now=NOON) == 0
+    assert await deliver_alerts(lake, store, TELEGRAM, now=NOON - 1) == 1
 
 
 async def test_hours_in_a_row_are_told_once_and_again_a_day_later(tmp_path: Path, store: Store) -> None:
     lake = laid(tmp_path, alert(2), alert(1), alert(5))
 
-    assert await deliver(lake, store, TELEGRAM, now=NOON) == 2
+    assert await deliver_alerts(lake, store, TELEGRAM, now=NOON) == 2
     assert (await sent(store))[0].message.splitlines() == [alert(1)["text"], alert(5)["text"]]
 
     lasting = [alert(hours) for hours in range(2, -24, -1)]
-    assert await deliver(laid(tmp_path, *lasting), store, TELEGRAM, now=NOON + 22 * HOUR) == 0
-    assert await deliver(laid(tmp_path, *lasting), store, TELEGRAM, now=NOON + 24 * HOUR) == 1
+    assert await deliver_alerts(laid(tmp_path, *lasting), store, TELEGRAM, now=NOON + 22 * HOUR) == 0
+    assert await deliver_alerts(laid(tmp_path, *lasting), store, TELEGRAM, now=NOON + 24 * HOUR) == 1
     assert (await sent(store))[1].message == alert(-23)["text"]
 
 
 async def test_many_alerts_are_one_message_that_stays_short(tmp_path: Path, store: Store) -> None:
     lake = laid(tmp_path, *(alert(agent=f"agent{number}") for number in range(30)))
 
-    assert await deliver(lake, store, TELEGRAM, now=NOON) == 30
+    assert await deliver_alerts(lake, store, TELEGRAM, now=NOON) == 30
 
     (response,) = await sent(store)
     lines = response.message.splitlines()
     assert len(lines) == MOST_LINES + 1
     assert lines[-1] == "10 more are in gold.alerts: run `tinyagi pipeline report`."
-    assert await deliver(lake, store, TELEGRAM, now=NOON) == 0
+    assert await deliver_alerts(lake, store, TELEGRAM, now=NOON) == 0
 
 
 async def test_nobody_is_told_when_alerts_are_off_or_there_is_no_lake(tmp_path: Path, store: Store) -> None:
-    assert await deliver(Lake(tmp_path / "none"), store, TELEGRAM, now=NOON) == 0
+    assert await deliver_alerts(Lake(tmp_path / "none"), store, TELEGRAM, now=NOON) == 0
     off = AlertSettings(enabled=False)
-    assert await deliver(laid(tmp_path, alert()), store, off, now=NOON) == 0
+    assert await deliver_alerts(laid(tmp_path, alert()), store, off, now=NOON) == 0
     assert await sent(store) == []
 
 
@@ -144,4 +145,4 @@ async def test_what_others_put_into_metadata_is_no_hindrance(tmp_path: Path, sto
     odd = [{"id": number, "metadata": text, "date": MONDAY} for number, text in enumerate(("[", "[]", '{"alerts": 1}'))]
     await store.responses.send(NewResponse("web", "Ada", "hello", metadata={"parseMode": "Markdown"}))
 
-    assert await deliver(laid(tmp_path, alert(), responses=odd), store, TELEGRAM, now=NOON) == 1
+    assert await deliver_alerts(laid(tmp_path, alert(), responses=odd), store, TELEGRAM, now=NOON) == 1

@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from tinyagi.pipeline.frames import spark_schema
-from tinyagi.pipeline.gold.alerts import Thresholds, alerts, touched_dates
 from tinyagi.pipeline.tables.catalog import find_table
+from tinyagi.pipeline.transform.alerts import Thresholds, alerts, touched_dates
+from tinyagi.pipeline.transform.columns import spark_schema
 
 HOUR = 3_600_000
 DAY = 24 * HOUR
 MONDAY = dt.date(2026, 1, 5)
 NOON = int(dt.datetime(2026, 1, 5, 12, tzinfo=dt.UTC).timestamp() * 1000)
-SIMPLE = Thresholds(least_hours=2, backlog_least=3)
+SIMPLE = Thresholds(least_days=0, least_hours=2, backlog_least=3)
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -88,13 +88,26 @@ def test_an_hour_in_which_far_more_fails_than_usual_is_told(spark: SparkSession)
     assert alert["text"] == "@coder failed in 4 of 8 runs from 11:00 to 12:00 UTC on 2026-01-05; 10 % is usual."
 
 
-def test_an_agent_that_fails_from_its_first_hour_is_told_and_one_that_always_did_is_not(spark: SparkSession) -> None:
+def test_an_agent_that_always_failed_is_not_unusual_and_few_runs_are_no_rate(spark: SparkSession) -> None:
     broken = [hour(ago, agent="writer", runs=10, failures=6) for ago in range(3)]
     rare = [hour(3), hour(0, runs=4, failures=4)]
 
-    assert [(alert["agent"], alert["hour"]) for alert in judge(spark, [*broken, *rare])] == [
-        ("writer", NOON - 3 * HOUR)
-    ]
+    assert judge(spark, [*broken, *rare]) == []
+
+
+def test_nothing_is_unusual_before_the_agent_has_worked_on_two_earlier_days(spark: SparkSession) -> None:
+    bad = {"runs": 10, "failures": 9, "cost": 9.0, "run_p95": 95_000.0}
+    first_day = [hour(ago) for ago in range(1, 9)]
+    yesterday, before = (
+        [hour(ago + 24 * days, agent=agent) for ago in range(8) for days in range(1, many + 1)]
+        for agent, many in (("second-day", 1), ("third-day", 2))
+    )
+    now = [hour(0, agent=agent, **bad) for agent in ("coder", "second-day", "third-day")]
+
+    found = judge(spark, [*first_day, *yesterday, *before, *now], limits=Thresholds())
+
+    assert {alert["agent"] for alert in found} == {"third-day"}
+    assert [alert["rule"] for alert in found] == ["cost_spike", "error_rate", "slow_agent"]
 
 
 def test_an_hour_of_slow_runs_is_told(spark: SparkSession) -> None:
@@ -218,7 +231,7 @@ class Past:
 @pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(2, 10))])
 def test_judging_what_was_touched_gives_what_judging_everything_gives(spark: SparkSession, seed: int) -> None:
     past = Past(seed)
-    low = Thresholds(least_hours=2, error_runs=1, slow_runs=1, backlog_least=2, backlog_hours=2)
+    low = Thresholds(least_days=1, least_hours=2, error_runs=1, slow_runs=1, backlog_least=2, backlog_hours=2)
 
     def judged(upto: int, dates: frozenset[dt.date]) -> set[tuple[Any, ...]]:
         hourly = frame(spark, "gold.agent_hourly", past.hourly(upto))

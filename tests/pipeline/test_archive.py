@@ -20,14 +20,13 @@ from tests.support.lakes import lay
 from tinyagi.domain.errors import InvalidInput, NotFound
 from tinyagi.domain.ids import ConversationId
 from tinyagi.domain.responses import Role
-from tinyagi.pipeline import archive_tables
-from tinyagi.pipeline.archive import LakeArchive
-from tinyagi.pipeline.archive_tables import File, PinnedTable
-from tinyagi.pipeline.lake import Lake
-from tinyagi.pipeline.manifest import Pin, write_manifest
-from tinyagi.pipeline.schema import arrow_schema
+from tinyagi.pipeline.lake import Lake, Pin, write_manifest
+from tinyagi.pipeline.serve import lake_reader
+from tinyagi.pipeline.serve.archive import LakeArchive
+from tinyagi.pipeline.serve.lake_reader import PinnedFile, PinnedTable
 from tinyagi.pipeline.tables.catalog import find_table
 from tinyagi.pipeline.tables.model import Table
+from tinyagi.pipeline.tables.schema import arrow_schema
 from tinyagi.store.archive import ArchiveUnreadable
 
 DAY = date(2026, 3, 1)
@@ -74,6 +73,22 @@ def line(number: int, agent: str = "coder", day: int = 0) -> dict[str, Any]:
         "created_at": number,
         "date": DAY + timedelta(days=day),
     }
+
+
+async def test_lines_of_teammates_and_rooms_may_be_left_out(archive: LakeArchive, tmp_path: Path) -> None:
+    lines = [
+        line(1),
+        line(2) | {"from_agent": "writer"},
+        line(3) | {"channel": "chatroom"},
+        line(4) | {"message_id": "internal_1", "content": None},
+        line(5) | {"channel": "chatroom", "role": "assistant"},
+    ]
+    lay(tmp_path / "lake", {"silver.agent_messages": lines})
+
+    assert [one.id for one in await archive.of_agent(CODER, internal=False)] == [5, 1]
+    everything = await archive.of_agent(CODER)
+    assert [(one.id, one.from_agent) for one in everything][-2:] == [(2, WRITER), (1, None)]
+    assert len(everything) == 5
 
 
 def append(lake: Lake, lines: list[dict[str, Any]]) -> None:
@@ -134,7 +149,7 @@ async def test_pages_follow_one_another_without_gap_or_repetition(archive: LakeA
 
     assert seen == expected
     (newest,) = await archive.of_agent(CODER, limit=1)
-    assert newest == (500, "coder", Role.USER, "web", "Ada", "m500", "line 500", 500)
+    assert newest == (500, "coder", Role.USER, "web", "Ada", "m500", "line 500", 500, None)
 
 
 async def test_files_without_statistics_are_read_as_well(archive: LakeArchive, tmp_path: Path) -> None:
@@ -188,11 +203,11 @@ async def test_a_new_manifest_is_seen_at_once_and_an_old_one_is_not_read_again(
     assert [one.id for one in await archive.of_agent()] == [1]
     opens: list[str] = []
 
-    def never(lake: Lake, table: Table, pin: Pin) -> Iterator[File]:
+    def never(lake: Lake, table: Table, pin: Pin) -> Iterator[PinnedFile]:
         opens.append(table.name)
         return iter(())
 
-    monkeypatch.setattr(archive_tables, "_files", never)
+    monkeypatch.setattr(lake_reader, "_files", never)
     assert [one.id for one in await archive.of_agent()] == [1]
     assert opens == []
     monkeypatch.undo()
@@ -217,9 +232,9 @@ async def test_files_that_a_vacuum_took_are_looked_for_in_the_next_manifest(
     lay(tmp_path / "lake", {"silver.agent_messages": [line(1), line(2)]})
     DeltaTable(lake.path("silver.agent_messages")).vacuum(0, dry_run=False, enforce_retention_duration=False)
     # As if the reader had looked at the manifest just before it was replaced.
-    assert archive._lakes is not None
+    assert archive._reader is not None
     state = lake.manifest_file.stat()
-    archive._lakes._seen = (state.st_ino, state.st_mtime_ns)
+    archive._reader._manifest_state = (state.st_ino, state.st_mtime_ns)
 
     assert [one.id for one in await archive.of_agent()] == [2, 1]
 
@@ -276,7 +291,7 @@ async def test_hand_offs_are_about_both_agents_and_a_channel_about_none(archive:
     found = await archive.analytics("handoff_edges", agent=TESTER)
 
     assert [(row["from_agent"], row["to_agent"]) for row in found.rows] == edges[:2]
-    with pytest.raises(InvalidInput, match="does not tell agents apart"):
+    with pytest.raises(InvalidInput, match="has no agent column"):
         await archive.analytics("channel_daily", agent=TESTER)
     assert [(one.name, one.rows) for one in await archive.tables()] == [("handoff_edges", 3), ("channel_daily", 1)]
 
@@ -285,7 +300,7 @@ async def test_hand_offs_are_about_both_agents_and_a_channel_about_none(archive:
 async def test_other_tables_are_not_shown(archive: LakeArchive, tmp_path: Path, name: str) -> None:
     lay(tmp_path / "lake", {"gold.alerts": [], "gold.memory_chunks": [], "silver.runs": []})
 
-    with pytest.raises(NotFound, match="There are agent_hourly, conversations,"):
+    with pytest.raises(NotFound, match="Choose one of agent_hourly, conversations,"):
         await archive.analytics(name)
 
 
@@ -306,7 +321,7 @@ def test_neither_spark_nor_java_is_needed_and_arrow_only_for_a_lake(tmp_path: Pa
     program = f"""
 import asyncio, sys
 from pathlib import Path
-from tinyagi.pipeline.archive import LakeArchive
+from tinyagi.pipeline.serve.archive import LakeArchive
 from tinyagi.wiring import open_api
 asyncio.run(LakeArchive(Path({str(tmp_path / "nothing")!r})).recent())
 assert not {{"pyarrow", "deltalake", "pyspark"}} & set(sys.modules)

@@ -14,16 +14,16 @@ from tests.support.clock import FakeClock
 from tests.support.lakes import lay
 from tests.support.log import read_all
 from tests.support.silver import silver_rows
-from tinyagi.domain.batching import Batching
 from tinyagi.domain.events import TeamChainStart
 from tinyagi.domain.ids import AgentId, ConversationId, MessageId
-from tinyagi.domain.messages import Handoff, NewMessage, Outcome, RoomPost
+from tinyagi.domain.limits import Retention
+from tinyagi.domain.messages import Batching, NewMessage
 from tinyagi.domain.retry import Failure, FailureKind, RetryPolicy
+from tinyagi.domain.runs import Handoff, Outcome, RoomPost
 from tinyagi.domain.traces import TracedMessage
-from tinyagi.pipeline.archive import LakeArchive
-from tinyagi.store.base import Retention, Store
-from tinyagi.store.read_through import ReadThroughTraces
-from tinyagi.store.sqlite.store import SqliteStore
+from tinyagi.pipeline.serve.archive import LakeArchive
+from tinyagi.store.history import ReadThroughTraces
+from tinyagi.store.store import Store
 from tinyagi.system.processes import ProcessIdentity
 
 Traced = dict[ConversationId, tuple[TracedMessage, ...]]
@@ -37,7 +37,7 @@ def clock() -> FakeClock:
 
 @pytest.fixture
 async def store(tmp_path: Path, clock: FakeClock) -> AsyncIterator[Store]:
-    async with await SqliteStore.open(tmp_path / "tinyagi.db", clock=clock, dice=random.Random(7)) as opened:
+    async with await Store.open(tmp_path / "tinyagi.db", clock=clock, dice=random.Random(7)) as opened:
         yield opened
 
 
@@ -134,11 +134,11 @@ async def test_a_claim_that_was_lost_is_told_too(
     tmp_path: Path, store: Store, clock: FakeClock, archive: LakeArchive
 ) -> None:
     gone = ProcessIdentity("here", "boot", 1, 1.0)
-    async with await SqliteStore.open(tmp_path / "tinyagi.db", clock=clock, owner=gone, alive=lambda _: True) as holder:
+    async with await Store.open(tmp_path / "tinyagi.db", clock=clock, owner=gone, alive=lambda _: True) as holder:
         await say(store, "x")
         claim = await take(holder)
         clock.now += 40
-    async with await SqliteStore.open(tmp_path / "tinyagi.db", clock=clock, alive=lambda _: False) as other:
+    async with await Store.open(tmp_path / "tinyagi.db", clock=clock, alive=lambda _: False) as other:
         assert await other.queue.recover() == 1
     await lay_from(store, tmp_path)
 

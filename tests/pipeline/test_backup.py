@@ -7,13 +7,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.pipeline.support import append_history, disagreeing, run, write_history
-from tinyagi.backup.contents import PASSING
-from tinyagi.backup.create import create
+from tinyagi.backup.create import PASSING, create
 from tinyagi.backup.restore import restore
-from tinyagi.pipeline.delta.sweep import CHECKPOINTS, STAGE
+from tinyagi.pipeline.delta.commit import CHECKPOINTS, STAGE
 from tinyagi.pipeline.errors import PipelineError
-from tinyagi.pipeline.lake import MANIFEST, Lake
-from tinyagi.pipeline.opening import SPARK
+from tinyagi.pipeline.lake import MANIFEST, SPARK, Lake
 from tinyagi.settings.home import Home
 
 pytestmark = pytest.mark.timeout(900)

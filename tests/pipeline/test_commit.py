@@ -9,12 +9,10 @@ from deltalake import write_deltalake
 
 from tests.pipeline.support import assert_swept, orphans, rows_of
 from tests.pipeline.tables import DAY, lay_aside, put, staged
-from tinyagi.pipeline.delta.commit import Change, commit
+from tinyagi.pipeline.delta.commit import STAGE, Change, commit, remove_leftovers
 from tinyagi.pipeline.delta.snapshot import open_snapshot
-from tinyagi.pipeline.delta.sweep import STAGE, sweep
 from tinyagi.pipeline.errors import LakeBroken, LakeChanged
-from tinyagi.pipeline.lake import Lake
-from tinyagi.pipeline.manifest import Manifest, Pin, write_manifest
+from tinyagi.pipeline.lake import Lake, LakeManifest, Pin, write_manifest
 from tinyagi.pipeline.tables.catalog import TABLES
 
 NAME = "silver.chat_messages"
@@ -32,7 +30,7 @@ def line(number: int, text: str = "hello", day: dt.date | None = DAY) -> dict[st
 def lines(lake: Lake) -> list[tuple[int, str]]:
     """Of the newest state."""
     pins = {name: Pin(open_snapshot(lake, name).version, 0) for name in TABLES}
-    write_manifest(lake.manifest_file, Manifest(1, 0, 0, pins))
+    write_manifest(lake.manifest_file, LakeManifest(1, 0, 0, pins))
     return [(row["id"], row["message"]) for row in rows_of(lake, NAME)]
 
 
@@ -54,7 +52,9 @@ def test_a_commit_on_an_old_state_is_refused_and_leaves_nothing(lake: Lake) -> N
     old = open_snapshot(lake, NAME)
     put(lake, NAME, [line(2)], through_id=2)
 
-    with pytest.raises(LakeChanged, match=r"silver\.chat_messages was changed by somebody else.*run it again"):
+    with pytest.raises(
+        LakeChanged, match=r"silver\.chat_messages was changed by another writer.*Run the pipeline again"
+    ):
         put(lake, NAME, [line(3)], through_id=3, snapshot=old)
 
     assert lines(lake) == [(1, "hello"), (2, "hello")]
@@ -113,7 +113,7 @@ def test_rows_outside_the_days_that_are_replaced_are_refused(lake: Lake) -> None
     snapshot = open_snapshot(lake, NAME)
     other = frozenset({DAY + dt.timedelta(days=1)})
 
-    with staged(snapshot, [line(1)]) as files, pytest.raises(LakeBroken, match="outside the dates"):
+    with staged(snapshot, [line(1)]) as files, pytest.raises(LakeBroken, match="outside the replaced dates"):
         commit(snapshot, Change(1, files, dates=other))
 
     assert lines(lake) == []
@@ -141,7 +141,7 @@ def test_a_sweep_takes_what_a_killed_writer_moved_and_nothing_that_is_committed(
     with pytest.raises(KeyboardInterrupt):
         commit(snapshot, Change(1, moving), moved=keep_a_copy)
     left = orphans(lake, NAME)
-    sweep(lake)
+    remove_leftovers(lake)
 
     assert len(left) == 2
     assert lines(lake) == []
@@ -150,7 +150,7 @@ def test_a_sweep_takes_what_a_killed_writer_moved_and_nothing_that_is_committed(
     put(lake, NAME, [line(3)], through_id=3)
     shutil.copytree(kept, stage)
     (stage / "moving.txt").write_text("\n".join(file.path for file in open_snapshot(lake, NAME).files))
-    sweep(lake)
+    remove_leftovers(lake)
 
     assert lines(lake) == [(3, "hello")], "killed after the commit, before the stage went"
     assert_swept(lake)

@@ -11,24 +11,23 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - the name that every reader of Spark code knows
+from pyspark.sql import functions as F
 
 from tests.pipeline.support import assert_same, contents, hurried, rows_of
 from tests.pipeline.tables import DAY
 from tests.pipeline.worlds import Whole, whole
 from tinyagi.pipeline.delta.snapshot import open_snapshot
-from tinyagi.pipeline.facts import believed, facts
-from tinyagi.pipeline.fold import fold
-from tinyagi.pipeline.frames import spark_schema
-from tinyagi.pipeline.ingest import BRONZE
-from tinyagi.pipeline.lake import Lake
-from tinyagi.pipeline.manifest import Manifest, Pin, write_manifest
-from tinyagi.pipeline.plan import FROM_EVENTS, FROM_GOLD, FROM_SILVER, HANDOFFS
-from tinyagi.pipeline.progress import Silent
-from tinyagi.pipeline.silver.runs import finish_runs, run_sayings
+from tinyagi.pipeline.ingest.bronze import BRONZE
+from tinyagi.pipeline.lake import Lake, LakeManifest, Pin, write_manifest
+from tinyagi.pipeline.progress import Progress
+from tinyagi.pipeline.spark.lake_session import LakeSession
+from tinyagi.pipeline.table_updates import FROM_EVENTS, FROM_GOLD, FROM_SILVER, HANDOFFS
 from tinyagi.pipeline.tables.catalog import TABLES, find_table
-from tinyagi.pipeline.tables.model import LAST_EVENT, Column, Kept, Merge, Table
-from tinyagi.pipeline.workshop import Workshop
+from tinyagi.pipeline.tables.model import LAST_EVENT_ID, Column, Kept, Merge, Table
+from tinyagi.pipeline.transform.columns import spark_schema
+from tinyagi.pipeline.transform.fold import fold
+from tinyagi.pipeline.transform.parsed_events import parsed_events, valid_events
+from tinyagi.pipeline.transform.silver import run_updates, with_run_outcome
 
 # The lake of the first test that asks for it is made in its time.
 pytestmark = pytest.mark.timeout(900)
@@ -49,7 +48,7 @@ THINGS: Final = Table(
         Column("most", "int", "The highest.", merge=Merge.MAX),
         Column("all", "array<string>", "Everything.", merge=Merge.GATHER),
         Column("derived", "long", "Worked out elsewhere."),
-        LAST_EVENT,
+        LAST_EVENT_ID,
     ),
 )
 SAID: Final[tuple[tuple[int, dict[str, Any]], ...]] = (
@@ -112,15 +111,15 @@ def test_what_is_said_of_nothing_changes_no_row(spark: SparkSession) -> None:
 
 
 def test_a_run_whose_end_comes_in_a_later_slice_is_as_one_that_came_at_once(spark: SparkSession, home: Whole) -> None:
-    shop = Workshop(spark, home.lake, Silent(), is_pinned=True)
+    session = LakeSession(spark, home.lake, Progress(), is_pinned=True)
     runs = find_table("silver.runs")
     schema = spark_schema(runs)
     with hurried(spark):
-        read = believed(facts(shop.read(shop.open(BRONZE))))
+        read = valid_events(parsed_events(session.read(session.open(BRONZE))))
         begins = F.col("type") == "chain_step_start"
-        begun = finish_runs(fold(_nothing(spark, runs), run_sayings(read.where(begins)), runs))
+        begun = with_run_outcome(fold(_nothing(spark, runs), run_updates(read.where(begins)), runs))
         stored = spark.createDataFrame([row.asDict() for row in begun.select(*schema.names).collect()], schema)
-        ended = finish_runs(fold(stored, run_sayings(read.where(~begins)), runs)).select(*schema.names)
+        ended = with_run_outcome(fold(stored, run_updates(read.where(~begins)), runs)).select(*schema.names)
         found = sorted((row.asDict(recursive=True) for row in ended.collect()), key=lambda row: str(row["claim_id"]))
 
     assert found == rows_of(home.lake, "silver.runs")
@@ -150,21 +149,21 @@ def _assert_split_makes_no_difference(spark: SparkSession, home: Whole, shares: 
     with tempfile.TemporaryDirectory() as folder, hurried(spark):
         lake = Lake(Path(folder))
         shutil.copytree(home.lake.path(BRONZE), lake.path(BRONZE))
-        shop = Workshop(spark, lake, Silent())
-        bronze = shop.open(BRONZE)
+        session = LakeSession(spark, lake, Progress())
+        bronze = session.open(BRONZE)
         head = bronze.through_id
-        events = shop.read(bronze)
+        events = session.read(bronze)
         for upto in (*(int(head * share) for share in shares), head):
-            read = believed(facts(events.where(F.col("id") <= upto)))
+            read = valid_events(parsed_events(events.where(F.col("id") <= upto)))
             for step in FROM_EVENTS:
-                step.bring(shop, read, upto)
-            HANDOFFS.bring(shop, upto)
+                step.update(session, read, upto)
+            HANDOFFS.update(session, upto)
         for to_gold in FROM_SILVER:
-            to_gold.bring(shop, head)
+            to_gold.update(session, head)
         for last in FROM_GOLD:
-            last.bring(shop, head)
+            last.update(session, head)
         pins = {name: Pin(open_snapshot(lake, name).version, head) for name in TABLES}
-        write_manifest(lake.manifest_file, Manifest(1, head, 0, pins))
+        write_manifest(lake.manifest_file, LakeManifest(1, head, 0, pins))
 
         found, expected = dict(contents(lake)), dict(contents(home.lake))
 

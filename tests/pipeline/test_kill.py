@@ -14,9 +14,8 @@ from pyspark.sql import SparkSession
 
 from tests.pipeline.support import assert_same, assert_swept, contents, disagreeing, python_path, run
 from tests.pipeline.worlds import traffic
-from tinyagi.pipeline.ingest import BRONZE
-from tinyagi.pipeline.lake import Lake
-from tinyagi.pipeline.manifest import Manifest
+from tinyagi.pipeline.ingest.bronze import BRONZE
+from tinyagi.pipeline.lake import Lake, LakeManifest
 from tinyagi.pipeline.tables.catalog import TABLES
 
 BATCH: Final = 130
@@ -94,7 +93,7 @@ def _staged(lake: Lake) -> list[Path]:
     return [stage for name in TABLES for stage in (lake.path(name) / "_stage").glob("*")]
 
 
-def _manifest(lake: Lake) -> Manifest:
+def _manifest(lake: Lake) -> LakeManifest:
     manifest = lake.manifest()
     assert manifest is not None
     return manifest

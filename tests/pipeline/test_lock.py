@@ -1,5 +1,7 @@
 """One writer on a lake: the second hears who the first one is, and the dead hold nothing."""
 
+import os
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -8,15 +10,15 @@ import pytest
 
 from tests.pipeline.support import python_path
 from tinyagi.pipeline.errors import LakeBusy
-from tinyagi.pipeline.lake import Lake
-from tinyagi.pipeline.lock import writer_lock
-from tinyagi.pipeline.opening import SparkSetup, open_for_writing
-from tinyagi.pipeline.progress import Silent
+from tinyagi.pipeline.lake import Lake, writer_lock
+from tinyagi.pipeline.progress import Progress
+from tinyagi.pipeline.spark.lake_session import open_for_writing
+from tinyagi.pipeline.spark.session import SparkSetup
 
 HOLDER = """
 import sys
 from pathlib import Path
-from tinyagi.pipeline.lock import writer_lock
+from tinyagi.pipeline.lake import writer_lock
 with writer_lock(Path(sys.argv[1]), "backfill"):
     print("held", flush=True)
     sys.stdin.read()
@@ -32,7 +34,7 @@ def test_the_second_writer_is_told_who_the_first_one_is_until_that_one_is_dead(t
             assert holder.stdout.readline() == b"held\n"
             sentence = rf"{lake.folder} is being written by `pipeline backfill`, process {holder.pid}\. Try again"
             # No Java is looked for before: there is none in this environment.
-            with pytest.raises(LakeBusy, match=sentence), open_for_writing(lake, setup, "run", Silent()):
+            with pytest.raises(LakeBusy, match=sentence), open_for_writing(lake, setup, "run", Progress()):
                 pytest.fail("two writers")
         finally:
             holder.kill()
@@ -43,3 +45,17 @@ def test_the_second_writer_is_told_who_the_first_one_is_until_that_one_is_dead(t
 
     with writer_lock(lake.folder, "vacuum"):
         assert "vacuum" in (lake.folder / ".writer.lock").read_text()
+
+
+def test_what_a_writer_makes_is_private(tmp_path: Path) -> None:
+    before = os.umask(0o022)
+    try:
+        with writer_lock(tmp_path / "lake", "run"):
+            (tmp_path / "lake" / "folder").mkdir()
+            (tmp_path / "lake" / "file").touch()
+        (tmp_path / "later").touch()
+    finally:
+        os.umask(before)
+
+    modes = [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("lake/folder", "lake/file", "later")]
+    assert modes == [0o700, 0o600, 0o644]

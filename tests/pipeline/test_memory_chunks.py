@@ -5,10 +5,10 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from tinyagi.pipeline.frames import spark_schema
-from tinyagi.pipeline.gold.memory_chunks import MOST_CHARACTERS, OVERLAP, SIZE, memory_chunks
 from tinyagi.pipeline.tables.catalog import find_table
-from tinyagi.pipeline.terms import STOP_WORDS, terms_of
+from tinyagi.pipeline.transform.columns import spark_schema
+from tinyagi.pipeline.transform.gold import memory_chunks
+from tinyagi.pipeline.transform.text_chunks import MOST_CHARACTERS, OVERLAP, SIZE, STOP_WORDS, terms_of
 
 TODAY = dt.date(2026, 1, 5)
 ODD = "aZäßÉσΣςIİıẞ09٣½²नमस्तेกำ日本ひラ한_-'’@#.\u200d\u0301 \n\t\u00a0🙂"

@@ -8,8 +8,8 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tinyagi.pipeline.merging import Merging
 from tinyagi.pipeline.tables.model import Merge
+from tinyagi.pipeline.transform.fold import MergeRows
 
 SHAPE: Final = pa.schema(
     [
@@ -24,7 +24,7 @@ SHAPE: Final = pa.schema(
         ("all", pa.list_(pa.struct([("id", pa.int64()), ("why", pa.string())]))),
     ]
 )
-MERGING: Final = Merging(
+MERGING: Final = MergeRows(
     "id",
     (
         ("first", Merge.FIRST),

@@ -19,24 +19,22 @@ from pyspark.sql import SparkSession
 from tests.pipeline.support import append_history, disagreeing, hurried, raw_events, run, write_history
 from tests.pipeline.tables import DAY, put
 from tests.support.power import LOSSES, Disk, recorder
-from tinyagi.keeper import Keeper
-from tinyagi.pipeline import frames
+from tinyagi.domain.limits import Retention
+from tinyagi.lake_service import LakeService
+from tinyagi.pipeline.delta.commit import remove_leftovers
+from tinyagi.pipeline.delta.optimize import compact, vacuum
+from tinyagi.pipeline.delta.parquet_files import FilesByDay
 from tinyagi.pipeline.delta.snapshot import open_snapshot
-from tinyagi.pipeline.delta.sweep import sweep
-from tinyagi.pipeline.forget.archive import purge
-from tinyagi.pipeline.ingest import BRONZE
-from tinyagi.pipeline.lake import Lake
-from tinyagi.pipeline.lock import writer_lock
-from tinyagi.pipeline.manifest import Manifest, Pin, write_manifest
-from tinyagi.pipeline.opening import SparkSetup
-from tinyagi.pipeline.progress import Progress, Silent
+from tinyagi.pipeline.forget.lake_eraser import purge
+from tinyagi.pipeline.ingest.bronze import BRONZE
+from tinyagi.pipeline.lake import Lake, LakeManifest, Pin, write_manifest, writer_lock
+from tinyagi.pipeline.progress import Progress
+from tinyagi.pipeline.spark import lake_session
+from tinyagi.pipeline.spark.lake_session import LakeSession
+from tinyagi.pipeline.spark.session import SparkSetup
 from tinyagi.pipeline.tables.catalog import TABLES
-from tinyagi.pipeline.tidy import compact, vacuum
-from tinyagi.pipeline.workshop import Workshop
-from tinyagi.pipeline.writing import FilesByDay
 from tinyagi.settings.home import Home
-from tinyagi.store.base import Retention
-from tinyagi.store.sqlite.store import SqliteStore
+from tinyagi.store.store import Store
 
 NAME: Final = "silver.messages"
 WATCHED: Final = frozenset({"bronze", "messages", ".manifest.json.new"})
@@ -56,7 +54,7 @@ class Cut:
 @pytest.fixture
 def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Disk:
     disk = Disk(tmp_path / "journal", monkeypatch)
-    monkeypatch.setattr(frames, "FilesByDay", lambda folder: _recording(folder, disk.journal))
+    monkeypatch.setattr(lake_session, "FilesByDay", lambda folder: _recording(folder, disk.journal))
     return disk
 
 
@@ -65,12 +63,12 @@ def home(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     """One whose pipeline runs in the session that is open already."""
 
     @contextmanager
-    def in_session(lake: Lake, _: SparkSetup, purpose: str, progress: Progress) -> Iterator[Workshop]:
+    def in_session(lake: Lake, _: SparkSetup, purpose: str, progress: Progress) -> Iterator[LakeSession]:
         with writer_lock(lake.folder, purpose), hurried(spark):
-            sweep(lake)
-            yield Workshop(spark, lake, progress)
+            remove_leftovers(lake)
+            yield LakeSession(spark, lake, progress)
 
-    monkeypatch.setattr("tinyagi.keeper.open_for_writing", in_session)
+    monkeypatch.setattr("tinyagi.lake_service.open_for_writing", in_session)
     home = Home(tmp_path / "home")
     home.prepare()
     write_history(home.database, 60)
@@ -82,7 +80,7 @@ def test_parquet_then_log_then_manifest_then_cursor_are_durable_in_this_order(ho
     cursors: list[int] = []
     disk.before_sync = lambda _: cursors.append(_cursor(home))
 
-    Keeper(home).run(Silent())
+    LakeService(home).run(Progress())
 
     lake = Lake(home.lake)
     synced = [one.path for one in disk.syncs()]
@@ -117,14 +115,14 @@ def test_after_a_power_cut_at_any_sync_every_event_is_readable_or_still_hot(
             cuts.append(Cut(Lake(folder), _hot(home), _cursor(home), str(before)))
 
     disk.before_sync = cut
-    Keeper(home).run(Silent())
+    LakeService(home).run(Progress())
     cut()
     early = _hot(home)
     append_history(home.database, 60)
     late = asyncio.run(_prune(home))
     assert late.isdisjoint(early), "the events of the first run are in the lake alone"
     cut()
-    Keeper(home).run(Silent())
+    LakeService(home).run(Progress())
     cut()
     everything = early | _hot(home)
     disk.before_sync = lambda _: None
@@ -133,7 +131,7 @@ def test_after_a_power_cut_at_any_sync_every_event_is_readable_or_still_hot(
     assert {one.cursor for one in cuts} == {0, max(early), max(everything)}
     for one in cuts:
         _assert_pinned_is_readable(one)
-        sweep(one.lake)
+        remove_leftovers(one.lake)
         in_lake = _assert_newest_is_readable(one)
         assert early <= in_lake | one.hot, f"lost by a cut before {one.before}"
         assert {number for number in everything if number <= one.cursor} <= in_lake, one.before
@@ -168,7 +166,7 @@ def test_compaction_vacuum_and_purge_delete_nothing_before_what_replaces_it_is_d
     assert len(cuts) > 6
     for before, left in cuts:
         assert sorted(left.rows(NAME).column("id").to_pylist()) == numbers, f"the manifest's version, before {before}"
-        sweep(left)
+        remove_leftovers(left)
         newest = open_snapshot(left, NAME).handle.to_pyarrow_table()
         assert sorted(newest.column("id").to_pylist()) == numbers, f"the newest version, before {before}"
 
@@ -191,7 +189,7 @@ def test_a_checkpoint_that_a_power_cut_tore_is_dropped(tmp_path: Path, disk: Dis
 
     found = []
     for left in cuts:
-        sweep(left)
+        remove_leftovers(left)
         snapshot = open_snapshot(left, NAME)
         rows = snapshot.handle.to_pyarrow_table().column("id").to_pylist()
         assert sorted(rows) == list(range(1, snapshot.through_id + 1))
@@ -219,7 +217,7 @@ def _publish(lake: Lake) -> None:
     """As the end of a run does."""
     opened = {name: open_snapshot(lake, name) for name in TABLES}
     pins = {name: Pin(one.version, one.through_id) for name, one in opened.items()}
-    write_manifest(lake.manifest_file, Manifest(1, 0, 0, pins))
+    write_manifest(lake.manifest_file, LakeManifest(1, 0, 0, pins))
 
 
 def _assert_pinned_is_readable(cut: Cut) -> None:
@@ -256,6 +254,6 @@ def _cursor(home: Home) -> int:
 
 
 async def _prune(home: Home) -> frozenset[int]:
-    async with await SqliteStore.open(home.database) as store:
+    async with await Store.open(home.database) as store:
         await store.queue.prune(Retention(events=timedelta()))
     return _hot(home)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import nullcontext
 from datetime import UTC, date, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.logger import PySparkLogger
@@ -17,11 +18,11 @@ from pyspark.sql import SparkSession
 from tests.cli.conftest import Shell
 from tests.support.lakes import lay
 from tinyagi.domain.errors import InvalidInput
-from tinyagi.keeper import Keeper
-from tinyagi.pipeline.progress import Silent
-from tinyagi.pipeline.query import ask, make_views, with_views
+from tinyagi.lake_service import LakeService
+from tinyagi.pipeline.manage.query import make_views, replace_table_names, run_query, shell_names
+from tinyagi.pipeline.progress import Progress
+from tinyagi.pipeline.spark.lake_session import LakeSession
 from tinyagi.pipeline.tables.catalog import TABLES
-from tinyagi.pipeline.workshop import Workshop
 from tinyagi.settings.home import Home
 
 DAY = date(2026, 3, 14)
@@ -29,7 +30,7 @@ RUNS = [
     {"claim_id": f"c{number}", "agent": agent, "attempt": 1, "cost": 0.5, "ids": [number], "date": DAY}
     for number, agent in enumerate(("coder", "coder", "tester"))
 ]
-READ_ONLY = "Only queries are answered here: SELECT, WITH, SHOW, DESCRIBE. The lake is not changed."
+READ_ONLY = "Only queries are allowed: SELECT, WITH, SHOW and DESCRIBE. The lake was not changed."
 
 
 class Listener(logging.Handler):
@@ -51,18 +52,18 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
 
 
 @pytest.fixture(scope="module")
-def shop(spark: SparkSession, home: Home) -> Iterator[Workshop]:
-    shop = Workshop(spark, Keeper(home).lake, Silent(), is_pinned=True)
-    make_views(shop)
-    yield shop
+def session(spark: SparkSession, home: Home) -> Iterator[LakeSession]:
+    session = LakeSession(spark, LakeService(home).lake, Progress(), is_pinned=True)
+    make_views(session)
+    yield session
     for view in spark.catalog.listTables():
         spark.catalog.dropTempView(view.name)
 
 
 @pytest.fixture
-def shell(shop: Workshop, home: Home, monkeypatch: pytest.MonkeyPatch) -> Shell:
+def shell(session: LakeSession, home: Home, monkeypatch: pytest.MonkeyPatch) -> Shell:
     """The session of all tests stands for the one that a command would start."""
-    monkeypatch.setattr(Keeper, "reading", lambda keeper: nullcontext(shop))
+    monkeypatch.setattr(LakeService, "reading", lambda keeper: nullcontext(session))
     return Shell(home)
 
 
@@ -79,27 +80,29 @@ def shell(shop: Workshop, home: Home, monkeypatch: pytest.MonkeyPatch) -> Shell:
     ],
 )
 def test_only_names_of_tables_are_replaced(sql: str, expected: str | None) -> None:
-    assert with_views(sql) == (expected or sql)
+    assert replace_table_names(sql) == (expected or sql)
 
 
-def test_the_first_rows_are_given_and_it_is_told_that_there_are_more(shop: Workshop) -> None:
+def test_the_first_rows_are_given_and_it_is_told_that_there_are_more(session: LakeSession) -> None:
     sql = "SELECT claim_id FROM silver.runs ORDER BY claim_id;"
 
-    assert ask(shop, sql, limit=2).rows == (("c0",), ("c1",))
-    assert ask(shop, sql, limit=2).is_cut
-    assert not ask(shop, sql, limit=3).is_cut
+    assert run_query(session, sql, limit=2).rows == (("c0",), ("c1",))
+    assert run_query(session, sql, limit=2).is_cut
+    assert not run_query(session, sql, limit=3).is_cut
 
 
-def test_columns_may_share_a_name_and_no_rows_have_columns_too(shop: Workshop) -> None:
-    assert ask(shop, "SELECT 1 AS a, 2 AS a", limit=1).rows == ((1, 2),)
-    assert ask(shop, "SELECT agent FROM silver.messages", limit=1).columns == ("agent",)
+def test_columns_may_share_a_name_and_no_rows_have_columns_too(session: LakeSession) -> None:
+    assert run_query(session, "SELECT 1 AS a, 2 AS a", limit=1).rows == ((1, 2),)
+    assert run_query(session, "SELECT agent FROM silver.messages", limit=1).columns == ("agent",)
 
 
-def test_instants_are_those_of_utc_wherever_the_machine_is(shop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_instants_are_those_of_utc_wherever_the_machine_is(
+    session: LakeSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with monkeypatch.context() as patch:
         patch.setenv("TZ", "America/New_York")
         time.tzset()
-        ((found,),) = ask(shop, "SELECT timestamp_millis(0)", limit=1).rows
+        ((found,),) = run_query(session, "SELECT timestamp_millis(0)", limit=1).rows
     time.tzset()
 
     assert found == datetime(1970, 1, 1, tzinfo=UTC)
@@ -123,20 +126,95 @@ def test_instants_are_those_of_utc_wherever_the_machine_is(shop: Workshop, monke
         "WITH x AS (SELECT TRANSFORM(a) USING 'touch {folder}' AS (b) FROM VALUES (1) AS t(a)) SELECT * FROM x",
     ],
 )
-def test_what_would_write_or_run_a_program_is_refused(shop: Workshop, tmp_path: Path, sql: str) -> None:
+def test_what_would_write_or_run_a_program_is_refused(session: LakeSession, tmp_path: Path, sql: str) -> None:
     folder = tmp_path / "written"
 
     with pytest.raises(InvalidInput) as refused:
-        ask(shop, sql.format(folder=folder), limit=1)
+        run_query(session, sql.format(folder=folder), limit=1)
 
     assert str(refused.value) == READ_ONLY
     assert not folder.exists()
-    assert ask(shop, "SELECT count(*) FROM silver.runs", limit=1).rows == ((3,),)
+    assert run_query(session, "SELECT count(*) FROM silver.runs", limit=1).rows == ((3,),)
+
+
+@pytest.mark.parametrize(
+    ("sql", "name"),
+    [
+        ("SELECT reflect('java.lang.System', 'getProperty', 'user.home')", "reflect"),
+        ("SELECT JAVA_METHOD('java.io.File', 'createTempFile', 'a', 'b')", "java_method"),
+        (
+            "SELECT agent FROM silver.runs WHERE try_reflect('java.lang.System', 'getenv', 'HOME') IS NULL",
+            "try_reflect",
+        ),
+        ("SELECT (SELECT system.builtin.reflect('java.util.UUID', 'randomUUID'))", "reflect"),
+        ("WITH x AS (SELECT upper(`reflect`('java.util.UUID', 'randomUUID')) AS a) SELECT * FROM x", "reflect"),
+        (
+            "SELECT 1 WHERE EXISTS (SELECT 1 FROM silver.runs WHERE reflect('java.util.UUID', 'randomUUID') = agent)",
+            "reflect",
+        ),
+    ],
+)
+def test_a_function_that_runs_java_code_is_refused(session: LakeSession, sql: str, name: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        run_query(session, sql, limit=1)
+
+    assert str(refused.value) == (
+        f"A query may not call {name}, which runs Java code. `tinyagi pipeline shell` has no such limit."
+    )
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv", "json", "text", "binaryFile", "orc"])
+def test_a_file_cannot_be_read_by_its_path(session: LakeSession, home: Home, tmp_path: Path, kind: str) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text('{"a": 1}')
+    own = home.lake / "silver" / "runs"
+
+    for path in (secret, own):
+        with pytest.raises(InvalidInput, match=r"cannot be found.*lists the tables"):
+            run_query(session, f"SELECT * FROM {kind}.`{path}`", limit=1)  # noqa: S608
+        with pytest.raises(InvalidInput, match="cannot be found"):
+            run_query(session, f"DESCRIBE {kind}.`{path}`", limit=1)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "CREATE TEMPORARY FUNCTION f AS 'x.Y'",
+        "CREATE TEMPORARY VIEW v USING csv OPTIONS (path '/etc/hostname')",
+        "CREATE FUNCTION f(x INT) RETURNS INT RETURN x",
+        "ADD FILE '/etc/hostname'",
+        "CACHE TABLE silver_runs",
+        "USE other",
+    ],
+)
+def test_what_would_change_the_session_is_refused(session: LakeSession, sql: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        run_query(session, sql, limit=1)
+
+    assert str(refused.value) == READ_ONLY
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "WITH a AS (SELECT agent FROM silver.runs), b AS (SELECT * FROM a) SELECT * FROM b JOIN a USING (agent)",
+        "SELECT * FROM range(3)",
+        "SELECT * FROM silver.runs r, LATERAL explode(r.ids) AS t(id)",
+        "SELECT agent, row_number() OVER (PARTITION BY agent ORDER BY claim_id) FROM silver.runs",
+        "SELECT * FROM (SELECT agent, cost FROM silver.runs) PIVOT (sum(cost) FOR agent IN ('coder', 'tester'))",
+        "SELECT filter(ids, i -> i >= 0) FROM silver.runs WHERE cost = (SELECT max(cost) FROM silver.runs)",
+        "SELECT 'reflect(x)' AS reflect",
+        "SELECT agent FROM silver.runs UNION SELECT agent FROM gold.agent_hourly",
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 3) SELECT * FROM n",
+    ],
+)
+def test_ordinary_queries_are_answered(session: LakeSession, sql: str) -> None:
+    assert run_query(session, sql, limit=10).rows
 
 
 @pytest.mark.parametrize("sql", ["SHOW TABLES", "DESCRIBE silver.runs", "VALUES (1)", "FROM silver.runs |> LIMIT 1"])
-def test_everything_that_only_reads_is_answered(shop: Workshop, sql: str) -> None:
-    assert ask(shop, sql, limit=1).rows
+def test_everything_that_only_reads_is_answered(session: LakeSession, sql: str) -> None:
+    assert run_query(session, sql, limit=1).rows
 
 
 @pytest.mark.parametrize(
@@ -145,14 +223,14 @@ def test_everything_that_only_reads_is_answered(shop: Workshop, sql: str) -> Non
         ("SELEC 1", "Spark does not understand the query: [PARSE_SYNTAX_ERROR] Syntax error at or near 'SELEC'."),
         ("SELECT nothing FROM silver.runs", "with name `nothing` cannot be resolved. Did you mean"),
         ("SELECT * FROM silver.nothing", "cannot be found. Verify the spelling and correctness of the schema"),
-        ("SELECT * FROM nothing", "`tinyagi pipeline tables` lists what there is."),
+        ("SELECT * FROM nothing", "`tinyagi pipeline tables` lists the tables."),
         ("SELECT 1; SELECT 2", "extra input 'SELECT'"),
         ("", "unexpected empty statement"),
         ("SELECT 1 / 0", "The query failed: [DIVIDE_BY_ZERO] Division by zero."),
         ("SELECT sum(agent) FROM silver.runs", 'cannot be cast to "DOUBLE"'),
     ],
 )
-def test_a_mistake_is_one_sentence_and_nothing_is_logged(shop: Workshop, sql: str, told: str) -> None:
+def test_a_mistake_is_one_sentence_and_nothing_is_logged(session: LakeSession, sql: str, told: str) -> None:
     listener = Listener()
     loggers = [PySparkLogger.getLogger(f"{name}QueryContextLogger") for name in ("SQL", "DataFrame")]
     for logger in loggers:
@@ -160,7 +238,7 @@ def test_a_mistake_is_one_sentence_and_nothing_is_logged(shop: Workshop, sql: st
 
     try:
         with pytest.raises(InvalidInput) as refused:
-            ask(shop, sql, limit=1)
+            run_query(session, sql, limit=1)
     finally:
         for logger in loggers:
             logger.removeHandler(listener)
@@ -211,6 +289,36 @@ def test_statements_are_read_from_a_file(shell: Shell, tmp_path: Path, *, from_s
     )
 
     assert result.stdout.split() == ["n", "3", "who", ";"]
+    assert result.stderr.split() == ["How", "many?", "Who?"]
+
+
+def test_a_table_comes_after_its_question(shell: Shell) -> None:
+    result = shell("pipeline", "query", "--file", "-", stdin="-- How many?\nSELECT count(*) AS n FROM silver.runs;\n")
+
+    assert result.stdout.split() == ["How", "many?", "n", "─", "3"]
+    assert result.stderr == ""
+
+
+def test_the_shell_knows_tables_by_the_names_of_a_query(session: LakeSession) -> None:
+    names: dict[str, Any] = shell_names(session)
+
+    assert names["spark"].sql("SELECT count(*) FROM silver.runs").collect()[0][0] == 3
+    assert names["spark"].sql("SELECT count(*) FROM silver.runs WHERE agent = :a", {"a": "coder"}).first()[0] == 2
+    assert names["spark"].table("silver.runs").count() == names["table"]("silver.runs").count() == 3
+    assert names["spark"].sql("SELECT count(*) FROM silver_runs").collect()[0][0] == 3
+
+
+def test_a_wrong_table_in_the_shell_is_one_sentence_and_other_errors_have_a_traceback(shell: Shell) -> None:
+    lines = ("table('silver.nothing')", "spark.sql('SELECT nothing FROM silver.runs')", "1 / 0", "print(6 * 7)")
+
+    result = shell("pipeline", "shell", stdin="".join(f"{line}\n" for line in lines))
+
+    assert "42" in result.stdout
+    assert "`tinyagi pipeline tables` lists the tables." in result.stderr
+    assert "[UNRESOLVED_COLUMN" in result.stderr
+    assert result.stderr.count("Traceback") == 1
+    assert "ZeroDivisionError" in result.stderr
+    assert "AnalysisException" not in result.stderr
 
 
 def test_a_mistake_at_the_command_line_is_one_sentence(shell: Shell) -> None:

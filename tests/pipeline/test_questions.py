@@ -18,14 +18,14 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.support.histories import CLERK, add_troubles, write_history
-from tinyagi.cli.pipeline_query import _statements
-from tinyagi.keeper import Keeper
-from tinyagi.pipeline.ingest import Log
+from tinyagi.cli.pipeline_data import statements_in
+from tinyagi.lake_service import LakeService
+from tinyagi.pipeline.ingest.log_source import LogSource
 from tinyagi.pipeline.lake import Lake
-from tinyagi.pipeline.progress import Silent
-from tinyagi.pipeline.query import Answer, ask, make_views
+from tinyagi.pipeline.manage.query import QueryResult, make_views, run_query
+from tinyagi.pipeline.progress import Progress
 from tinyagi.pipeline.run import Pipeline
-from tinyagi.pipeline.workshop import Workshop
+from tinyagi.pipeline.spark.lake_session import LakeSession
 from tinyagi.settings.home import Home
 
 pytestmark = pytest.mark.timeout(600)
@@ -39,10 +39,10 @@ ENDS = {"chain_step_done", "message_failed", "message_dead", "message_released"}
 @dataclass(frozen=True)
 class Office:
     home: Home
-    shop: Workshop
+    session: LakeSession
 
-    def answer(self, number: int) -> Answer:
-        return ask(self.shop, QUESTIONS[str(number)], limit=1000)
+    def answer(self, number: int) -> QueryResult:
+        return run_query(self.session, QUESTIONS[str(number)], limit=1000)
 
     def rows(self, number: int) -> list[dict[str, Any]]:
         found = self.answer(number)
@@ -64,10 +64,10 @@ def office(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ite
     write_history(home.database, events=700, days=2)
     asyncio.run(add_troubles(home.database))
     lake = Lake(home.lake)
-    Pipeline(Workshop(spark, lake, Silent()), Log({"db": str(home.database)})).run()
-    shop = Workshop(spark, lake, Silent(), is_pinned=True)
-    make_views(shop)
-    yield Office(home, shop)
+    Pipeline(LakeSession(spark, lake, Progress()), LogSource({"db": str(home.database)})).run()
+    session = LakeSession(spark, lake, Progress(), is_pinned=True)
+    make_views(session)
+    yield Office(home, session)
     for view in spark.catalog.listTables():
         spark.catalog.dropTempView(view.name)
 
@@ -75,9 +75,9 @@ def office(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ite
 def test_every_statement_of_the_file_is_a_question_with_its_number() -> None:
     assert list(QUESTIONS) == [str(number) for number in range(1, len(QUESTIONS) + 1)]
     assert len(QUESTIONS) >= 10
-    assert [one.strip().rstrip(";") for one in QUESTIONS.values()] == [
-        one.rstrip(";") for one in _statements(EXAMPLES / "questions.sql")
-    ]
+    found = statements_in(EXAMPLES / "questions.sql")
+    assert [one.strip().rstrip(";") for one in QUESTIONS.values()] == [one.sql for one in found]
+    assert [one.question.split(". ")[0] for one in found] == list(QUESTIONS)
 
 
 @pytest.mark.parametrize("number", [int(number) for number in QUESTIONS])
@@ -136,7 +136,7 @@ def test_the_notebook_runs_from_its_first_cell_to_its_last(
     office: Office, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     # The session of all tests stands for the one that it would start.
-    monkeypatch.setattr(Keeper, "reading", lambda keeper: nullcontext(office.shop))
+    monkeypatch.setattr(LakeService, "reading", lambda keeper: nullcontext(office.session))
     monkeypatch.setenv("TINYAGI_HOME", str(office.home.path))
 
     found = runpy.run_path(str(EXAMPLES / "ask_the_lake.py"))

@@ -10,9 +10,9 @@ import pytest
 from tests.support.lakes import lay
 from tinyagi.domain.errors import NotFound
 from tinyagi.domain.ids import AgentId
-from tinyagi.pipeline.recall import LakeRecall
-from tinyagi.pipeline.recall_index import KEPT, Searcher
-from tinyagi.pipeline.terms import terms_of
+from tinyagi.pipeline.serve.archive import LakeRecall
+from tinyagi.pipeline.serve.recall import CACHED_AGENTS, Searcher
+from tinyagi.pipeline.transform.text_chunks import terms_of
 
 CODER = AgentId("coder")
 MONDAY = dt.date(2026, 1, 5)
@@ -131,13 +131,13 @@ async def test_a_new_version_of_the_lake_is_seen_at_once(tmp_path: Path) -> None
 
 
 def test_only_a_few_agents_and_one_version_stay_in_memory(tmp_path: Path) -> None:
-    agents = [f"agent{number}" for number in range(KEPT + 3)]
+    agents = [f"agent{number}" for number in range(CACHED_AGENTS + 3)]
     laid(tmp_path, *(line(number, "hello", agent) for number, agent in enumerate(agents, 1)))
     searcher = Searcher(tmp_path)
 
     for agent in agents:
         assert len(searcher.search(agent, "hello", 10).hits) == 1
-    assert list(searcher._indexes) == agents[-KEPT:]
+    assert list(searcher._indexes) == agents[-CACHED_AGENTS:]
 
     laid(tmp_path, line(1, "hello"))
     searcher.search("coder", "hello", 10)

@@ -12,10 +12,10 @@ from tests.support.lakes import lay
 from tinyagi.domain.errors import DuplicateMessage, InvalidInput
 from tinyagi.domain.ids import AgentId, MessageId
 from tinyagi.domain.messages import NewMessage, Status
-from tinyagi.pipeline.gold.dead_letters import dead_letters, died
 from tinyagi.pipeline.lake import Lake
-from tinyagi.pipeline.replay import Letter, Selection, fingerprint_of, plan_replay, send_replay
-from tinyagi.store.sqlite.store import SqliteStore
+from tinyagi.pipeline.manage.replay import ReplayMessage, Selection, fingerprint_of, plan_replay, send_replay
+from tinyagi.pipeline.transform.gold import dead_by_day, dead_letters
+from tinyagi.store.store import Store
 
 DAY = date(2026, 3, 1)
 ERRORS = (
@@ -120,11 +120,11 @@ def test_erased_messages_and_those_without_anything_to_send_are_refused(lake: La
 
 
 def test_too_many_and_everything_are_refused(lake: Lake) -> None:
-    with pytest.raises(InvalidInput, match="2 messages match, and 1 is the limit"):
+    with pytest.raises(InvalidInput, match="2 messages match, but the limit is 1"):
         plan_replay(lake, Selection(status=Status.DEAD), most=1)
-    with pytest.raises(InvalidInput, match="Say which messages"):
+    with pytest.raises(InvalidInput, match="Choose the messages"):
         plan_replay(lake, Selection())
-    with pytest.raises(InvalidInput, match="pending are not replayed"):
+    with pytest.raises(InvalidInput, match="pending cannot be replayed"):
         plan_replay(lake, Selection(status=Status.PENDING))
 
 
@@ -145,11 +145,11 @@ def test_the_same_request_gives_the_same_ids_and_another_one_gives_others(lake: 
 class StoreSender:
     """As the CLI's own: into the queue of a home whose daemon rests."""
 
-    store: SqliteStore
+    store: Store
     broken_after: int = 100
-    letters: list[Letter] = field(default_factory=list)
+    letters: list[ReplayMessage] = field(default_factory=list)
 
-    async def send(self, letter: Letter) -> bool:
+    async def __call__(self, letter: ReplayMessage) -> bool:
         if len(self.letters) == self.broken_after:
             raise ConnectionError("cut off")
         self.letters.append(letter)
@@ -170,7 +170,7 @@ class StoreSender:
 
 async def test_a_replay_that_is_cut_off_or_repeated_sends_nothing_twice(lake: Lake, tmp_path: Path) -> None:
     plan = plan_replay(lake, Selection(ids=(1, 2, 3)))
-    async with await SqliteStore.open(tmp_path / "tinyagi.db") as store:
+    async with await Store.open(tmp_path / "tinyagi.db") as store:
         with pytest.raises(ConnectionError):
             await send_replay(plan, StoreSender(store, broken_after=2))
 
@@ -191,6 +191,6 @@ def test_an_error_has_the_same_fingerprint_with_and_without_spark(spark: SparkSe
     columns = "id long, agent string, last_error string, error_kind string, status string, deaths long, "
     messages = spark.createDataFrame(rows, columns + "created_at long, died_at long")
 
-    told = {row["example_id"]: row["fingerprint"] for row in dead_letters(died(messages)).collect()}
+    told = {row["example_id"]: row["fingerprint"] for row in dead_letters(dead_by_day(messages)).collect()}
 
     assert told == {number: fingerprint_of(error) for number, error in enumerate(ERRORS)}

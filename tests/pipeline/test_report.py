@@ -12,11 +12,10 @@ import pytest
 
 from tests.support.lakes import lay
 from tinyagi.pipeline.errors import LakeBroken
-from tinyagi.pipeline.lake import Lake
-from tinyagi.pipeline.manifest import Manifest, Pin, read_manifest, write_manifest
-from tinyagi.pipeline.report.figures import HOURLY_DAYS, read_report
-from tinyagi.pipeline.report.histograms import BUCKETS
+from tinyagi.pipeline.lake import Lake, LakeManifest, Pin, read_manifest, write_manifest
+from tinyagi.pipeline.report.agent_hours import BUCKETS
 from tinyagi.pipeline.report.model import DayCost, Freshness, Report
+from tinyagi.pipeline.report.read_report import HOURLY_DAYS, read_report
 from tinyagi.pipeline.tables.gold import HISTOGRAM_EDGES
 
 HOUR = 3_600_000
@@ -91,16 +90,22 @@ def test_agents_are_summed_over_their_hours_and_the_busiest_comes_first(folder: 
         hour_row("coder", NOON - DAY, [30], [300], completed=0, failures=1, retries=1, cost=0.4),
     ]
 
-    report = report_of(folder, {"gold.agent_hourly": rows})
+    dead = [
+        {"agent": agent, "fingerprint": "f", "messages": 9, "still_dead": number, "date": day(NOW)}
+        for agent, number in (("lead", 4), ("gone", 2), ("coder", 0), ("revived", 0))
+    ]
+
+    report = report_of(folder, {"gold.agent_hourly": rows, "gold.dead_letters": dead})
 
     assert [(one.agent, one.runs, one.completed, one.failures, one.retries, one.dead) for one in report.agents] == [
         ("coder", 3, 2, 1, 1, 0),
-        ("lead", 1, 0, 1, 1, 1),
+        ("lead", 1, 0, 1, 1, 4),
+        ("gone", 0, 0, 0, 0, 2),
     ]
-    assert [one.tokens for one in report.agents] == [222, 111]
-    assert [one.cost for one in report.agents] == pytest.approx([0.6, 0.1])
+    assert [one.tokens for one in report.agents] == [222, 111, 0]
+    assert [one.cost for one in report.agents] == pytest.approx([0.6, 0.1, 0])
     totals = report.totals
-    assert (totals.runs, totals.completed, totals.failures, totals.retries, totals.dead) == (4, 2, 2, 2, 1)
+    assert (totals.runs, totals.completed, totals.failures, totals.retries, totals.dead) == (4, 2, 2, 2, 6)
     assert (totals.input_tokens, totals.output_tokens, totals.cache_tokens, totals.tokens) == (300, 30, 3, 333)
     assert totals.cost == pytest.approx(0.7)
 
@@ -135,8 +140,8 @@ def test_the_slowest_hours_are_exact(folder: Path) -> None:
 
 def test_only_the_asked_days_count_and_every_slot_of_them_is_there(folder: Path) -> None:
     rows = [
-        hour_row("coder", NOON, [1], [1], failures=3, dead=1),
-        hour_row("lead", NOON, [1], [1], failures=1, dead=0),
+        hour_row("coder", NOON, [1] * 7, [1] * 7, completed=1, failures=3),
+        hour_row("lead", NOON, [1] * 2, [1] * 2, completed=1, failures=1),
         hour_row("coder", TODAY - DAY, [1, 1], [1, 1]),
         hour_row("coder", TODAY - DAY - HOUR, [1] * 9, [1] * 9),
     ]
@@ -144,12 +149,12 @@ def test_only_the_asked_days_count_and_every_slot_of_them_is_there(folder: Path)
     report = report_of(folder, {"gold.agent_hourly": rows}, days=2)
 
     assert report.start == TODAY - DAY
-    assert report.totals.runs == 4
-    assert [(slot.start, slot.runs) for slot in report.daily] == [(TODAY - DAY, 2), (TODAY, 2)]
+    assert report.totals.runs == 11
+    assert [(slot.start, slot.runs) for slot in report.daily] == [(TODAY - DAY, 2), (TODAY, 9)]
     assert [slot.start for slot in report.hourly] == list(range(TODAY - DAY, NOON + 1, HOUR))
-    assert [slot.runs for slot in report.hourly if slot.runs] == [2, 2]
-    # Failures hold the dead; stacked bars must not count them twice.
-    assert (report.daily[-1].failures, report.daily[-1].failed, report.daily[-1].dead) == (4, 3, 1)
+    assert [slot.runs for slot in report.hourly if slot.runs] == [2, 9]
+    today = report.daily[-1]
+    assert (today.completed, today.failures, today.interrupted) == (2, 4, 3)
 
 
 def test_a_long_range_is_told_by_day_only(folder: Path) -> None:
@@ -192,24 +197,30 @@ def test_handoffs_are_summed_by_pair_with_the_p95_of_the_worst_day(folder: Path)
 
 
 def test_people_are_counted_once_however_often_they_write(folder: Path) -> None:
-    conversations = [
-        conversation("a", NOON, 1),
-        conversation("b", NOON - DAY, 1),
-        conversation("c", NOON, 1, sender="bob"),
-        conversation("d", NOON, 1, channel="discord"),
-        conversation("e", NOON, 1, channel="discord", sender=None),
-        conversation("f", NOON, 1, channel="chatroom", sender="coder"),
+    ada = {"channel": "telegram", "sender": "ada", "sender_id": "1", "date": day(NOW)}
+    messages = [
+        ada,
+        {**ada, "sender": "Ada L.", "date": day(NOW - DAY)},
+        {**ada, "sender_id": "2"},
+        {**ada, "sender_id": None, "message_id": "schedule_news_1"},
+        {**ada, "sender_id": "3", "from_agent": "coder"},
+        {**ada, "channel": "discord"},
+        {**ada, "channel": "discord", "sender": None, "sender_id": None},
+        *({**ada, "channel": channel} for channel in ("chatroom", "heartbeat", "schedule", "board")),
     ]
     counts = {"completed": 4, "dead": 1, "responses": 6, "delivered": 5, "undelivered": 1}
     channels = [
         {"channel": "telegram", "messages": 5, "people": 2, "latency_p95": 50.0, **counts, "date": day(NOW)},
         {"channel": "telegram", "messages": 2, "people": 1, "latency_p95": 80.0, **counts, "date": day(NOW - DAY)},
+        {"channel": "discord", "messages": 2, "dead": 0, "date": day(NOW)},
+        {"channel": "heartbeat", "messages": 3, "dead": 1, "date": day(NOW)},
     ]
 
-    report = report_of(folder, {"gold.conversations": conversations, "gold.channel_daily": channels})
+    report = report_of(folder, {"silver.messages": messages, "gold.channel_daily": channels})
 
-    assert (report.totals.messages, report.totals.conversations, report.totals.people) == (7, 6, 3)
-    (telegram,) = report.channels
+    assert (report.totals.messages, report.totals.people, report.totals.dead_from_people) == (9, 3, 2)
+    telegram, heartbeat, discord = report.channels
+    assert (discord.people, heartbeat.people) == (1, 0)
     assert (telegram.messages, telegram.people, telegram.completed, telegram.dead) == (7, 2, 8, 2)
     assert (telegram.responses, telegram.delivered, telegram.undelivered, telegram.worst_p95) == (12, 10, 2, 80.0)
 
@@ -232,9 +243,16 @@ def test_dead_letters_are_put_together_by_cause(folder: Path) -> None:
 
 def test_the_ten_slowest_conversations_are_listed_whatever_ties_there_are(folder: Path) -> None:
     rows = [conversation(f"c{number:02}", NOON - number, 100 + min(number, 8)) for number in range(20)]
-    rows.append(conversation("open", NOON, None))
+    rows.append(conversation("open", NOON, None, open=1))
+    # Lakes of earlier versions give open conversations a duration.
+    rows.append(conversation("open before", NOON - 1, 999, open=2))
+    rows.append(conversation("room", NOON, None, open=1, channel="chatroom"))
 
-    slowest = report_of(folder, {"gold.conversations": rows}).slowest
+    report = report_of(folder, {"gold.conversations": rows})
+
+    slowest = report.slowest
+    assert [(one.conversation_id, one.open) for one in report.open] == [("open before", 2), ("open", 1)]
+    assert (report.totals.conversations, report.totals.open_conversations) == (23, 2)
 
     assert [one.conversation_id for one in slowest] == [f"c{number}" for number in range(19, 9, -1)]
     assert {one.critical_path_ms for one in slowest} == {108}
@@ -295,12 +313,12 @@ def test_files_that_are_gone_are_one_sentence(folder: Path) -> None:
     (file,) = lake.path("gold.agent_hourly").rglob("*.parquet")
     file.unlink()
 
-    with pytest.raises(LakeBroken, match=r"Files of gold\.agent_hourly are gone.*Ask again"):
+    with pytest.raises(LakeBroken, match=r"Files of gold\.agent_hourly are gone.*Try again"):
         read_report(lake, days=7, now=NOW)
 
 
 def test_no_runs_in_the_range_says_where_to_look(folder: Path) -> None:
-    names = ("gold.conversations", "gold.handoff_edges", "gold.channel_daily", "gold.dead_letters")
+    names = ("gold.conversations", "gold.handoff_edges", "gold.channel_daily", "gold.dead_letters", "silver.messages")
     rows = {"gold.agent_hourly": [hour_row("coder", NOON - 20 * DAY, [1], [1])], **{name: [] for name in names}}
 
     report = report_of(folder, rows)
@@ -327,7 +345,7 @@ def test_the_versions_that_the_manifest_names_are_read(folder: Path) -> None:
 class Moving(Lake):
     """A lake in which a pipeline run ends as soon as somebody has begun to read."""
 
-    def manifest(self) -> Manifest | None:
+    def manifest(self) -> LakeManifest | None:
         found = super().manifest()
         lay(self.folder, {"gold.agent_hourly": [hour_row("coder", NOON, [1] * 5, [1] * 5)]})
         return found

@@ -5,7 +5,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.pipeline.test_report import bucket_of, exact, histogram
-from tinyagi.pipeline.report.histograms import BUCKETS, bounds, percentile
+from tinyagi.pipeline.report.agent_hours import BUCKETS, bounds, histogram_percentile
 from tinyagi.pipeline.report.units import dollars, duration, nearly, share, short
 from tinyagi.pipeline.tables.gold import HISTOGRAM_EDGES
 
@@ -20,7 +20,7 @@ def test_a_percentile_of_a_histogram_stays_within_the_buckets_of_its_neighbours(
     ordered, place = sorted(values), share * (len(values) - 1)
     low, high = ordered[int(place)], ordered[min(int(place) + 1, len(values) - 1)]
 
-    found = percentile(histogram(values), share)
+    found = histogram_percentile(histogram(values), share)
 
     assert found is not None
     lowest, highest = bounds(bucket_of(low))[0], bounds(bucket_of(high))[1]
@@ -33,12 +33,12 @@ def test_a_percentile_of_a_histogram_stays_within_the_buckets_of_its_neighbours(
 def test_histograms_of_two_hours_add_up_to_that_of_both(first: list[int], second: list[int]) -> None:
     added = [one + other for one, other in zip(histogram(first), histogram(second), strict=True)]
 
-    assert percentile(added, 0.95) == percentile(histogram(first + second), 0.95)
+    assert histogram_percentile(added, 0.95) == histogram_percentile(histogram(first + second), 0.95)
 
 
 @given(times)
 def test_percentiles_grow_with_their_share(values: list[int]) -> None:
-    found = [percentile(histogram(values), share) or 0.0 for share in (0.1, 0.5, 0.95, 0.99)]
+    found = [histogram_percentile(histogram(values), share) or 0.0 for share in (0.1, 0.5, 0.95, 0.99)]
 
     assert found == sorted(found)
 
@@ -47,11 +47,11 @@ def test_percentiles_grow_with_their_share(values: list[int]) -> None:
 def test_a_percentile_is_near_the_exact_one_where_values_are_spread_evenly(wanted: float) -> None:
     values = range(5, 10_001, 5)
 
-    assert percentile(histogram(values), wanted) == pytest.approx(exact(values, wanted), rel=0.01)
+    assert histogram_percentile(histogram(values), wanted) == pytest.approx(exact(values, wanted), rel=0.01)
 
 
 def test_nothing_measured_has_no_percentile() -> None:
-    assert percentile([0] * BUCKETS, 0.5) is None
+    assert histogram_percentile([0] * BUCKETS, 0.5) is None
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tinyagi.pipeline.report.charts import charts
-from tinyagi.pipeline.report.graph import handoff_graph
+from tinyagi.pipeline.report.handoff_graph import handoff_graph
 from tinyagi.pipeline.report.model import (
     AgentFigures,
     AgentHour,
@@ -21,6 +21,7 @@ from tinyagi.pipeline.report.model import (
     DayCost,
     Edge,
     Freshness,
+    OpenConversation,
     Percentiles,
     QuarantineReason,
     Report,
@@ -89,8 +90,8 @@ def parsed(text: str) -> Page:
 def full(text: str = "harmless") -> Report:
     """A report that has every section, with this text wherever one comes from outside."""
     times = Percentiles(10.0, 2_000.0, 90_000.0)
-    agent = AgentFigures(text, 12, 9, 3, 2, 1, times, replace(times, is_exact=True), 4_500, 1.25)
-    slots = tuple(Slot(at * DAY, 6, 4, 2, 1, 10, 0.5) for at in (20_000, 20_001))
+    agent = AgentFigures(text, 12, 9, 3, 0, 2, 1, times, replace(times, is_exact=True), 4_500, 1.25)
+    slots = tuple(Slot(at * DAY, 7, 4, 2, 10, 0.5) for at in (20_000, 20_001))
     return Report(
         days=2,
         start=20_000 * DAY,
@@ -105,6 +106,7 @@ def full(text: str = "harmless") -> Report:
         edges=(Edge(text, "coder", 5, 4, 1, 900.0), Edge("coder", text, 2, 2, 0, None)),
         causes=(Cause("f", text, text, (text,), 4, 1, 1, 20_000 * DAY, 17),),
         slowest=(SlowConversation(text, 20_000 * DAY, text, text, text, 4, 2, 3, 95_000, 40_000, 0.2),),
+        open=(OpenConversation(text, 20_000 * DAY, text, text, text, 4, 2),),
         channels=(ChannelFigures(text, 8, 3, 7, 1, 9, 8, 1, 1_500.0),),
         alerts=(Alert(text, text, 20_000 * DAY, text),),
         quarantined=2,
@@ -178,10 +180,10 @@ def test_every_chart_has_its_place(hostile: Page) -> None:
     assert set(places) == {"throughput", "wait", "run", "cost", "dead", "slowest"}
 
 
-def test_runs_are_stacked_and_the_dead_are_counted_once() -> None:
+def test_stacked_bars_add_up_to_the_runs() -> None:
     data: Any = charts(full())["throughput"]["data"]
 
-    assert {bar["name"]: bar["y"] for bar in data} == {"completed": [4, 4], "failed": [1, 1], "dead": [1, 1]}
+    assert {bar["name"]: bar["y"] for bar in data} == {"completed": [4, 4], "failures": [2, 2], "interrupted": [1, 1]}
 
 
 def test_costs_of_agents_without_a_colour_go_together() -> None:
@@ -201,8 +203,9 @@ def test_headlines_tell_the_totals() -> None:
     for expected in (
         "12",
         "75 %",
-        "3 failures, 0 retries",
-        "from 3 people",
+        "3 failures, 0 interrupted",
+        "Messages from people",
+        "3 people",
         "up to event 4,711",
         "≈ 10 ms",
         "1 min 30 s",

@@ -10,15 +10,16 @@ from pyspark.sql import SparkSession
 
 from tests.pipeline.support import MONDAY, run
 from tests.support.clock import FakeClock
+from tinyagi.api.conversations import trace_of
 from tinyagi.domain.ids import AgentId, ConversationId
-from tinyagi.domain.messages import NewMessage, Outcome
+from tinyagi.domain.limits import Retention
+from tinyagi.domain.messages import NewMessage
 from tinyagi.domain.responses import HistoryEntry
-from tinyagi.pipeline.archive import LakeArchive
+from tinyagi.domain.runs import Outcome
 from tinyagi.pipeline.lake import Lake
-from tinyagi.server.tracing import trace_of
-from tinyagi.store.base import Retention, Store
-from tinyagi.store.read_through import ReadThroughHistory, ReadThroughTraces
-from tinyagi.store.sqlite.store import SqliteStore
+from tinyagi.pipeline.serve.archive import LakeArchive
+from tinyagi.store.history import ReadThroughHistory, ReadThroughTraces
+from tinyagi.store.store import Store
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -36,8 +37,8 @@ def clock() -> FakeClock:
 
 
 @pytest.fixture
-async def store(tmp_path: Path, clock: FakeClock) -> AsyncIterator[SqliteStore]:
-    opened = await SqliteStore.open(tmp_path / "tinyagi.db", clock=clock)
+async def store(tmp_path: Path, clock: FakeClock) -> AsyncIterator[Store]:
+    opened = await Store.open(tmp_path / "tinyagi.db", clock=clock)
     yield opened
     await opened.close()
 
@@ -68,7 +69,7 @@ async def all_lines(history: ReadThroughHistory) -> list[HistoryEntry]:
 
 
 async def test_hot_rows_stay_bounded_while_all_history_can_be_paged_through(
-    spark: SparkSession, store: SqliteStore, clock: FakeClock, tmp_path: Path
+    spark: SparkSession, store: Store, clock: FakeClock, tmp_path: Path
 ) -> None:
     names = await live(store, clock, DAYS)
     archive = LakeArchive(tmp_path / "lake")
@@ -95,7 +96,7 @@ async def test_hot_rows_stay_bounded_while_all_history_can_be_paged_through(
 
 
 async def test_two_days_without_a_pipeline_prune_nothing_that_is_not_archived(
-    spark: SparkSession, store: SqliteStore, clock: FakeClock, tmp_path: Path
+    spark: SparkSession, store: Store, clock: FakeClock, tmp_path: Path
 ) -> None:
     await live(store, clock, 1)
     lake = Lake(tmp_path / "lake")

@@ -29,17 +29,19 @@ from tests.pipeline.support import (
     write_history,
 )
 from tests.pipeline.worlds import Traffic, traffic
-from tinyagi.domain.messages import NewMessage, Outcome
+from tinyagi.domain.messages import NewMessage
+from tinyagi.domain.runs import Outcome
+from tinyagi.pipeline.delta.commit import CHECKPOINTS
 from tinyagi.pipeline.delta.snapshot import Snapshot, open_snapshot
-from tinyagi.pipeline.delta.sweep import CHECKPOINTS
 from tinyagi.pipeline.errors import LakeBroken, LakeChanged, PipelineError
-from tinyagi.pipeline.ingest import BRONZE, Ingest, Log
+from tinyagi.pipeline.ingest.bronze import BRONZE, BronzeIngest
+from tinyagi.pipeline.ingest.log_source import LogSource
 from tinyagi.pipeline.lake import Lake
-from tinyagi.pipeline.progress import Silent
+from tinyagi.pipeline.progress import Progress
 from tinyagi.pipeline.run import Pipeline
+from tinyagi.pipeline.spark.lake_session import ATTEMPTS, LakeSession
 from tinyagi.pipeline.tables.catalog import TABLES
-from tinyagi.pipeline.workshop import ATTEMPTS, Workshop
-from tinyagi.store.sqlite.store import SqliteStore
+from tinyagi.store.store import Store
 
 # Spark is slow to begin with, and the lakes of the first test that asks for them are made in its time.
 pytestmark = pytest.mark.timeout(900)
@@ -61,7 +63,7 @@ def database(tmp_path: Path, office: Traffic) -> Path:
     return Path(shutil.copyfile(office.early_database, tmp_path / "tinyagi.db"))
 
 
-class Meddler(Silent):
+class Meddler(Progress):
     """Does something to a table at one point of its way, once; counts how often each table was planned."""
 
     def __init__(self, deeds: dict[tuple[str, str], Callable[[], object]]) -> None:
@@ -82,11 +84,11 @@ class Meddler(Silent):
         self.deeds.pop((point, table), lambda: None)()
 
 
-class Forgetful(Workshop):
+class Forgetful(LakeSession):
     """Says at first that bronze is empty, as a checkpoint would that is older than the lake."""
 
     def open(self, name: str) -> Snapshot:
-        snapshot = Workshop.open(self, name)
+        snapshot = LakeSession.open(self, name)
         if name != BRONZE or (mark := self.lake.folder / "forgot").exists():
             return snapshot
         mark.touch()
@@ -96,10 +98,10 @@ class Forgetful(Workshop):
 def test_without_its_checkpoints_a_stream_goes_on_where_bronze_ends(
     spark: SparkSession, lake: Lake, database: Path
 ) -> None:
-    shop = Workshop(spark, lake, Silent())
+    session = LakeSession(spark, lake, Progress())
 
     def take() -> int:
-        return Ingest(shop, log_of(database), batch_events=120).take_all()
+        return BronzeIngest(session, log_of(database), batch_events=120).run()
 
     with hurried(spark):
         first = take()
@@ -107,28 +109,28 @@ def test_without_its_checkpoints_a_stream_goes_on_where_bronze_ends(
         shutil.rmtree(lake.folder / CHECKPOINTS)
         append_history(database, 100)
         second, third = take(), take()
-        repeated = Ingest(Forgetful(spark, lake, Silent()), log_of(database), batch_events=120).take_all()
+        repeated = BronzeIngest(Forgetful(spark, lake, Progress()), log_of(database), batch_events=120).run()
 
     events = [event.id for event in raw_events(database)]
     assert (first, third, repeated) == (events[-1] - second, 0, 0)
     assert second > 0
-    stored = shop.read(shop.open(BRONZE)).select("id").toArrow().column("id").to_pylist()
+    stored = session.read(session.open(BRONZE)).select("id").toArrow().column("id").to_pylist()
     assert sorted(stored) == events
-    assert shop.open(BRONZE).through_id == events[-1]
+    assert session.open(BRONZE).through_id == events[-1]
 
 
 def test_a_batch_that_is_not_what_the_log_has_is_not_taken(spark: SparkSession, lake: Lake, database: Path) -> None:
     @dataclass(frozen=True, slots=True)
-    class Longer(Log):
+    class Longer(LogSource):
         def tally(self, after: int, through: int) -> tuple[int, int]:
-            count, total = Log.tally(self, after, through)
+            count, total = LogSource.tally(self, after, through)
             return count + 1, total
 
-    shop = Workshop(spark, lake, Silent())
+    session = LakeSession(spark, lake, Progress())
     with hurried(spark), pytest.raises(LakeBroken, match=r"The log has \d+ events after 0 .* Nothing was written"):
-        Ingest(shop, Longer(log_of(database).options), batch_events=1_000).take_all()
+        BronzeIngest(session, Longer(log_of(database).options), batch_events=1_000).run()
 
-    assert shop.open(BRONZE).files == ()
+    assert session.open(BRONZE).files == ()
     assert_swept(lake)
 
 
@@ -137,21 +139,22 @@ def test_a_database_that_was_restored_from_an_older_copy_than_its_lake_is_refuse
 ) -> None:
     backup = Path(shutil.copyfile(database, tmp_path / "backup.db"))
     append_history(database, 100, seed=1)
-    shop = Workshop(spark, lake, Silent())
+    session = LakeSession(spark, lake, Progress())
 
     def take(path: Path) -> int:
-        return Ingest(shop, log_of(path), batch_events=1_000).take_all()
+        return BronzeIngest(session, log_of(path), batch_events=1_000).run()
 
     with hurried(spark):
         taken = take(database)
-        before = shop.open(BRONZE)
+        before = session.open(BRONZE)
         for _ in range(2):
-            with pytest.raises(PipelineError, match=f"The lake's last event, {before.through_id}, is not in this"):
+            refused = f"The lake's last event, {before.through_id}, is missing or different"
+            with pytest.raises(PipelineError, match=refused):
                 take(backup)
             # Now its log is longer than the lake, and no number tells that its events are others.
             append_history(backup, 300, seed=2)
             assert log_of(backup).head() > before.through_id
-        assert shop.open(BRONZE) == before
+        assert session.open(BRONZE) == before
         append_history(database, 100, seed=3)
         assert 0 < take(database) < taken
 
@@ -198,13 +201,13 @@ def test_others_who_rewrite_tables_between_plan_and_commit_double_nothing(
 
 
 def test_who_is_always_in_the_way_is_named_in_the_end(spark: SparkSession, lake: Lake, database: Path) -> None:
-    class Busybody(Silent):
+    class Busybody(Progress):
         def moved(self, table: str) -> None:
             _append_nothing(lake, table)
 
-    shop = Workshop(spark, lake, Busybody())
-    with hurried(spark), pytest.raises(LakeChanged, match=r"bronze\.events was changed by somebody else"):
-        Ingest(shop, log_of(database), batch_events=1_000).take_all()
+    session = LakeSession(spark, lake, Busybody())
+    with hurried(spark), pytest.raises(LakeChanged, match=r"bronze\.events was changed by another writer"):
+        BronzeIngest(session, log_of(database), batch_events=1_000).run()
 
     assert open_snapshot(lake, BRONZE).version == ATTEMPTS
     assert open_snapshot(lake, BRONZE).files == ()
@@ -214,10 +217,10 @@ def test_who_is_always_in_the_way_is_named_in_the_end(spark: SparkSession, lake:
 def test_a_backfill_makes_the_same_tables_again(spark: SparkSession, lake: Lake, office: Traffic) -> None:
     shutil.copytree(office.lake.folder, lake.folder)
     before = contents(lake)
-    shop = Workshop(spark, lake, Silent())
+    session = LakeSession(spark, lake, Progress())
 
     with hurried(spark):
-        summary = Pipeline(shop, log_of(office.database)).backfill()
+        summary = Pipeline(session, log_of(office.database)).backfill()
 
     assert_same(contents(lake), before)
     assert summary.rows["silver.messages"] == len(before["silver.messages"])
@@ -259,7 +262,7 @@ def test_a_queue_that_keeps_writing_loses_nothing_to_a_run(
     assert_swept(lake)
 
 
-class Busy(Silent):
+class Busy(Progress):
     """Lets the queue carry a few more messages at every step of the run, while the run goes on."""
 
     def __init__(self) -> None:
@@ -281,7 +284,7 @@ def _queue_at_work(database: Path) -> Iterator[Busy]:
     busy, began, enough = Busy(), threading.Event(), threading.Event()
 
     async def work() -> None:
-        async with await SqliteStore.open(database) as store:
+        async with await Store.open(database) as store:
             while not enough.is_set():
                 await asyncio.to_thread(busy.nudges.acquire)
                 await store.queue.enqueue_many([NewMessage(f"while it runs {number}", CODER) for number in range(5)])

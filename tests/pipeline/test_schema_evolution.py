@@ -10,13 +10,12 @@ from pyspark.sql import SparkSession
 
 from tests.pipeline.tables import DAY
 from tinyagi.pipeline.delta.snapshot import APP, open_snapshot
-from tinyagi.pipeline.frames import read_files, spark_schema
-from tinyagi.pipeline.lake import Lake
-from tinyagi.pipeline.manifest import Manifest, Pin, write_manifest
-from tinyagi.pipeline.progress import Silent
-from tinyagi.pipeline.schema import arrow_schema
+from tinyagi.pipeline.lake import Lake, LakeManifest, Pin, write_manifest
+from tinyagi.pipeline.progress import Progress
+from tinyagi.pipeline.spark.lake_session import LakeSession, WritePlan, read_files
 from tinyagi.pipeline.tables.catalog import TABLES, find_table
-from tinyagi.pipeline.workshop import Plan, Workshop
+from tinyagi.pipeline.tables.schema import arrow_schema
+from tinyagi.pipeline.transform.columns import spark_schema
 
 NAME = "silver.handoffs"
 LACKING = ("wait_ms", "latency_ms", "last_event_id")
@@ -33,7 +32,7 @@ def lake(tmp_path: Path) -> Lake:
     seen = CommitProperties(app_transactions=[Transaction(APP, 5)])
     lake.path(NAME).parent.mkdir(parents=True)
     write_deltalake(lake.path(NAME), rows, partition_by=["date"], commit_properties=seen)
-    write_manifest(lake.manifest_file, Manifest(1, 5, 0, {NAME: Pin(0, 5)}))
+    write_manifest(lake.manifest_file, LakeManifest(1, 5, 0, {NAME: Pin(0, 5)}))
     return lake
 
 
@@ -44,12 +43,12 @@ def test_readers_of_an_older_lake_find_nothing_in_a_column_that_is_not_there_yet
 
 
 def test_a_column_is_added_before_anything_is_written(lake: Lake, spark: SparkSession) -> None:
-    shop = Workshop(spark, lake, Silent())
+    session = LakeSession(spark, lake, Progress())
     row = {"id": 2, "to_agent": "writer", "latency_ms": 12, "wait_ms": 3, "last_event_id": 9, "date": DAY}
     schema = spark_schema(find_table(NAME))
     rows = spark.createDataFrame([{name: row.get(name) for name in schema.names}], schema)
 
-    done = shop.write(NAME, lambda _: Plan(rows, 9))
+    done = session.write(NAME, lambda _: WritePlan(rows, 9))
 
     snapshot = open_snapshot(lake, NAME)
     assert done is not None

@@ -14,16 +14,16 @@ from pyspark.testing import assertDataFrameEqual
 
 from tests.pipeline.test_java import fake_java
 from tinyagi.pipeline.errors import PipelineError
-from tinyagi.pipeline.java import Java, find_java
-from tinyagi.pipeline.session import _local_cores, _settings, _spark_environment, open_session
+from tinyagi.pipeline.spark.java import Java, find_java
+from tinyagi.pipeline.spark.session import _local_cores, _settings, _spark_environment, open_session
 from tinyagi.settings.environment import snapshot
 
 OPEN = """
 import json, os, signal, sys, threading
 from pathlib import Path
 from tinyagi.pipeline.errors import PipelineError
-from tinyagi.pipeline.java import find_java
-from tinyagi.pipeline.session import open_session
+from tinyagi.pipeline.spark.java import find_java
+from tinyagi.pipeline.spark.session import open_session
 from tinyagi.settings.environment import snapshot
 
 folder = Path(sys.argv[1])
@@ -215,7 +215,7 @@ def test_the_session_is_set_up_for_rows_of_a_lake(spark: SparkSession) -> None:
 def test_a_second_session_in_one_process_is_refused_and_the_first_goes_on(spark: SparkSession, tmp_path: Path) -> None:
     java = find_java(snapshot(), tmp_path / "java")
     with (
-        pytest.raises(PipelineError, match="has a Spark session already"),
+        pytest.raises(PipelineError, match="already has a Spark session"),
         open_session(java=java, scratch=tmp_path / "scratch"),
     ):
         pytest.fail("a second session was opened")

@@ -19,19 +19,18 @@ from tinyagi.domain.errors import InvalidInput
 from tinyagi.domain.ids import AgentId
 from tinyagi.domain.messages import NewMessage
 from tinyagi.pipeline.errors import PipelineError
-from tinyagi.pipeline.source import (
-    NAME,
+from tinyagi.pipeline.ingest.log_source import NAME, Options
+from tinyagi.pipeline.ingest.spark_source import (
     SCHEMA,
     SMALLEST_PARTITION,
     BatchReader,
     EventSource,
     IdRange,
-    Options,
     StreamReader,
     split,
 )
-from tinyagi.store.sqlite.log_file import Tally
-from tinyagi.store.sqlite.store import SqliteStore
+from tinyagi.store.event_reader import RangeCount
+from tinyagi.store.store import Store
 
 ALL_ROWS = (
     "SELECT id, type, version, message_id, conversation_id, conversation_started_at, agent, payload, created_at "
@@ -68,7 +67,7 @@ def write(path: Path, texts: Iterable[str]) -> None:
     """Through a store of its own, as a daemon would."""
 
     async def enqueue() -> None:
-        async with await SqliteStore.open(path) as store:
+        async with await Store.open(path) as store:
             messages = [NewMessage(text, AgentId(f"agent{number % 3}")) for number, text in enumerate(texts)]
             if messages:
                 await store.queue.enqueue_many(messages)
@@ -222,7 +221,9 @@ def test_a_log_that_is_shorter_than_what_was_read_is_another_log(path: Path) -> 
     write(path, ["one"])
     reader = StreamReader(Options.parse({"db": str(path), "initial": "500"}))
 
-    with pytest.raises(PipelineError, match="The event log ends at 2, but 500 was read before: it is another log"):
+    with pytest.raises(
+        PipelineError, match="The event log ends at 2, but the lake has read up to 500: this is a different log"
+    ):
         reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
 
 
@@ -316,8 +317,8 @@ def test_a_missing_file_is_one_clear_sentence(spark: SparkSession, tmp_path: Pat
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({}, "Give one of the options db and url"),
-        ({"db": "a", "url": "b"}, "Give one of the options db and url"),
+        ({}, "Set either the option db or the option url"),
+        ({"db": "a", "url": "b"}, "Set either the option db or the option url"),
         ({"db": "a", "maxrows": "5"}, "tinyagi_events has no option maxrows. It has db, url, token"),
         ({"db": "a", "max_rows": "0"}, "The option max_rows of tinyagi_events is '0'. Use a whole number, 1 or more"),
         ({"db": "a", "initial": "-1"}, "The option initial of tinyagi_events is '-1'"),
@@ -378,7 +379,7 @@ async def test_a_log_answers_the_same_questions_by_file_and_by_address(premises:
         by_address = await asyncio.to_thread(answers, {"url": f"http://127.0.0.1:{premises.port}/"})
 
         assert by_address == answers({"db": str(premises.home.database)})
-        assert by_address[:6] == [head, 12, None, 31, 60, Tally(39, sum(range(21, 61)) - 40)]
+        assert by_address[:6] == [head, 12, None, 31, 60, RangeCount(39, sum(range(21, 61)) - 40)]
 
 
 async def test_a_daemon_that_refuses_or_is_not_there_is_told(premises: Premises) -> None:
@@ -386,13 +387,13 @@ async def test_a_daemon_that_refuses_or_is_not_there_is_told(premises: Premises)
     async with premises.serve():
         address = f"http://127.0.0.1:{premises.port}"
         with Options.parse({"url": address, "token": "wrong"}).open() as log:
-            refused = f"The daemon at {address} refused to give its events: .*token"
+            refused = f"The daemon at {address} refused to send its events: .*token"
             with pytest.raises(PipelineError, match=refused):
                 await asyncio.to_thread(log.head)
     with (
         Options.parse({"url": address}).open() as log,
-        pytest.raises(PipelineError, match=f"{address} cannot be reached"),
+        pytest.raises(PipelineError, match=f"Cannot reach the daemon at {address}"),
     ):
         log.head()
-    with pytest.raises(InvalidInput, match="is no address of a daemon"):
+    with pytest.raises(InvalidInput, match="is not a daemon's address"):
         Options.parse({"url": "localhost"}).open()

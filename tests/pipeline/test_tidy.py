@@ -12,14 +12,12 @@ import pytest
 
 from tests.pipeline.support import walk
 from tests.pipeline.tables import DAY, put
-from tinyagi.pipeline.delta.snapshot import open_snapshot
-from tinyagi.pipeline.delta.statistics import bounded_columns
-from tinyagi.pipeline.lake import Lake
-from tinyagi.pipeline.manifest import Manifest, Pin, write_manifest
-from tinyagi.pipeline.schema import arrow_type
+from tinyagi.pipeline.delta.optimize import MOST_SMALL_FILES, compact, vacuum, vacuum_daily
+from tinyagi.pipeline.delta.snapshot import bounded_columns, open_snapshot
+from tinyagi.pipeline.lake import Lake, LakeManifest, Pin, write_manifest
 from tinyagi.pipeline.tables.catalog import TABLES
 from tinyagi.pipeline.tables.model import Column, Table
-from tinyagi.pipeline.tidy import MOST_SMALL_FILES, compact, vacuum, vacuum_now_and_then
+from tinyagi.pipeline.tables.schema import arrow_type
 
 NAME = "silver.messages"
 MARK = "zqzq"
@@ -35,7 +33,7 @@ def lake(tmp_path: Path) -> Lake:
 def pin(lake: Lake) -> None:
     """As the end of a run does."""
     pins = {name: Pin(open_snapshot(lake, name).version, open_snapshot(lake, name).through_id) for name in TABLES}
-    write_manifest(lake.manifest_file, Manifest(1, 0, 0, pins))
+    write_manifest(lake.manifest_file, LakeManifest(1, 0, 0, pins))
 
 
 def fill(lake: Lake, commits: int, day: dt.date = DAY) -> None:
@@ -112,11 +110,11 @@ def test_a_vacuum_comes_once_a_day(lake: Lake) -> None:
         os.utime(orphan, (0, 0))
 
     leave_an_orphan()
-    first = vacuum_now_and_then(lake)
+    first = vacuum_daily(lake)
     leave_an_orphan()
-    again = vacuum_now_and_then(lake)
+    again = vacuum_daily(lake)
     os.utime(lake.folder / ".vacuumed", (0, 0))
-    next_day = vacuum_now_and_then(lake)
+    next_day = vacuum_daily(lake)
 
     assert (first, again, next_day) == (1, 0, 1)
 

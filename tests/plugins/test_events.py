@@ -6,7 +6,7 @@ import json
 import pytest
 
 from tests.plugins.conftest import SHORT, Ear, Gate, PluginHome, event, have_ended
-from tinyagi.plugins.mailbox import CAPACITY, Mailbox
+from tinyagi.plugins.plugin import CAPACITY, EventQueue
 
 DIARY = """
     def activate(ctx):
@@ -102,7 +102,7 @@ async def test_a_handler_that_fails_misses_one_event_and_no_more(
     plugins.dispatch(event(2))
 
     assert await ear.next() == (
-        "Plugin moody failed in its handler of response_ready: SystemExit: bad mood. Everything else goes on."
+        "Plugin moody failed in its handler of response_ready: SystemExit: bad mood. Everything else continues."
     )
     assert await ear.next() == "at 2"
     await plugins.close()
@@ -152,7 +152,7 @@ async def test_when_too_many_events_wait_the_oldest_are_dropped_with_one_warning
 
 
 async def test_a_mailbox_warns_once_per_burst() -> None:
-    box = Mailbox(capacity=2)
+    box = EventQueue(capacity=2)
 
     assert [box.put(event(number)) for number in range(5)] == [True, True, False, True, True]
     assert await box.next() == event(3)
@@ -162,7 +162,7 @@ async def test_a_mailbox_warns_once_per_burst() -> None:
 
 
 async def test_a_closed_mailbox_gives_what_it_has_and_takes_nothing_more() -> None:
-    box = Mailbox()
+    box = EventQueue()
     box.put(event(1))
 
     box.close()
@@ -218,7 +218,7 @@ async def test_a_handler_that_always_fails_is_switched_off_and_wants_nothing_any
     heard = [await ear.next() for _ in range(5)]
     assert heard[-1] == (
         "Plugin bad is switched off after 5 failures, "
-        "the last in its handler of response_ready: ZeroDivisionError: division by zero. Mend it and restart."
+        "the last in its handler of response_ready: ZeroDivisionError: division by zero. Fix it and restart."
     )
     assert not plugins.wants_events
     plugins.dispatch(event(21))

@@ -10,8 +10,7 @@ import pytest
 from tests.plugins.conftest import CONTEXT, PluginHome
 from tinyagi.domain.events import RecordedEvent
 from tinyagi.plugins.host import Plugins
-from tinyagi.plugins.registry import Registry
-from tinyagi.plugins.specs import HookContext, LoadedPlugin, PluginContext, Transformed
+from tinyagi.plugins.specs import HOOKS, HookContext, LoadedPlugin, PluginContext, Transformed
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples/plugins"
@@ -94,7 +93,7 @@ async def test_channel_style_tells_the_agent_and_the_channel(home: PluginHome) -
 def test_the_reference_names_every_hook_with_its_parameters() -> None:
     section = REFERENCE.read_text().split("## Hooks\n")[1].split("\n## ")[0]
 
-    expected = {f"{name}({', '.join(caller.spec.argnames)})" for name, caller in vars(Registry().hook).items()}
+    expected = {f"{name}({', '.join(parameters)})" for name, parameters in HOOKS.items()}
     assert set(re.findall(r"^\| `(\w+\([\w, ]*\))` \|", section, re.MULTILINE)) == expected
 
 

@@ -77,7 +77,7 @@ async def test_an_endless_loop_is_broken_and_the_text_goes_on(home: PluginHome, 
 
     assert lines(log, "WARNING") == [
         "Plugin bad failed in transform_outgoing: it took longer than 1 s (plugins.timeout_seconds). "
-        "Everything else goes on."
+        "Everything else continues."
     ]
     assert await have_ended("bad")
 
@@ -232,7 +232,7 @@ async def test_a_plugin_that_fails_five_times_in_a_row_is_switched_off(
 
     assert len(lines(log, "WARNING")) == 4
     reason = "switched off after 5 failures, the last in transform_outgoing: ValueError: bad mood"
-    assert lines(log, "ERROR") == [f"Plugin moody is {reason}. Mend it and restart."]
+    assert lines(log, "ERROR") == [f"Plugin moody is {reason}. Fix it and restart."]
     moody, other = plugins.loaded
     assert (moody.error, other.error) == (reason, None)
     assert (await plugins.outgoing("hello", CONTEXT)).text == "hello (good)"

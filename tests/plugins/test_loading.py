@@ -121,7 +121,7 @@ async def test_a_plugin_imports_what_stands_beside_it_and_not_what_stands_beside
         ("import asyncio; raise asyncio.CancelledError", "CancelledError"),
         ("import there_is_no_such_module", "ModuleNotFoundError: No module named 'there_is_no_such_module'"),
         ("def transform_text(text, ctx): ...", "none of the hooks: activate, transform_incoming, transform_outgoing"),
-        ("transform_incoming = 1", "transform_incoming is no function; write def transform_incoming(text, ctx)"),
+        ("transform_incoming = 1", "transform_incoming is not a function; write def transform_incoming(text, ctx)"),
         ("def transform_incoming(message, ctx): ...", "write transform_incoming(text, ctx)"),
         ("def transform_outgoing(text, ctx, channel): ...", "write transform_outgoing(text, ctx)"),
         ("def transform_outgoing(text, *, channel): ...", "write transform_outgoing(text, ctx)"),
@@ -290,7 +290,7 @@ async def test_entry_points_that_do_not_work_are_skipped(
     assert good.origin == str(home.folder / "good" / "plugin.py")
     assert (await plugins.outgoing("hello", CONTEXT)).text == "hello (good)"
     assert {record.getMessage() for record in log.records} == {
-        f"Plugin good of entry_point_good (entry_point_good 1.2) is skipped: {good.origin} goes first.",
+        f"Plugin good of entry_point_good (entry_point_good 1.2) is skipped: {good.origin} takes precedence.",
         "Plugin entry_point_named_badly (entry_point_named_badly 1.2) is skipped: "
         "name it with small letters, digits, - and _.",
         "Plugin gone is skipped: ModuleNotFoundError: No module named 'entry_point_gone'.",

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from tinyagi.providers.children import end, find_run
+from tinyagi.providers.run_processes import end_processes, find_run_processes
 
 
 @pytest.fixture
@@ -14,6 +14,6 @@ def run_id() -> Iterator[str]:
     """A run of its own; the test fails when a process of it is left."""
     run_id = f"{uuid.uuid4().hex}:claim"
     yield run_id
-    left = find_run(run_id)
-    end(left, timedelta())
+    left = find_run_processes(run_id)
+    end_processes(left, timedelta())
     assert left == []

@@ -20,13 +20,12 @@ from tests.support.llm_server import (
     streaming,
 )
 from tests.support.runs import AT_ONCE, Told, a_request, failure_of
-from tinyagi.domain.messages import Usage
+from tinyagi.domain.limits import Usage
 from tinyagi.domain.responses import Role
 from tinyagi.domain.retry import FailureKind
-from tinyagi.domain.sessions import Turn
+from tinyagi.domain.runs import Endpoint, RunLimits, Turn, Wire
 from tinyagi.providers.api import Api
-from tinyagi.providers.base import Endpoint, Limits, RunRequest, Wire
-from tinyagi.providers.deadline import Deadline
+from tinyagi.providers.base import Deadline, RunRequest
 
 TEXT = "Grüße, 世界 😀\nand a second line"
 KEY = "sk-very-secret"
@@ -127,7 +126,7 @@ async def test_a_base_url_is_taken_in_every_common_form(api: Api, wire: Wire, ba
 async def test_only_what_fits_of_the_history_is_sent(api: Api) -> None:
     turns = tuple(Turn(role, f"{role} {n} " * 40) for n in range(20) for role in (Role.USER, Role.ASSISTANT))
     async with serving(streaming(sse(anthropic_events("ok")))) as llm:
-        await api.run(a_request(endpoint=anthropic(llm.url), turns=turns, limits=Limits(history_tokens=500)), Told())
+        await api.run(a_request(endpoint=anthropic(llm.url), turns=turns, limits=RunLimits(history_tokens=500)), Told())
     roles = [message["role"] for message in llm.last.body["messages"]]
     assert roles == ["user", "assistant"] * 2 + ["user"]
     assert "assistant 19" in llm.last.body["messages"][-2]["content"]
@@ -253,7 +252,7 @@ async def test_a_cancelled_run_closes_its_connection(api: Api, reply: Reply) -> 
 
 @pytest.mark.parametrize("reply", [silent, streaming(sse(openai_events("a", stop=None, done=False)), hang=True)])
 async def test_a_stalled_endpoint_is_ended_by_the_idle_timeout(api: Api, reply: Reply) -> None:
-    limits = Limits(idle=timedelta(milliseconds=50))
+    limits = RunLimits(idle=timedelta(milliseconds=50))
     async with serving(reply) as llm:
         failure = await failure_of(api, a_request(endpoint=openai(llm.url), limits=limits))
     assert failure.kind is FailureKind.TIMEOUT
@@ -262,7 +261,7 @@ async def test_a_stalled_endpoint_is_ended_by_the_idle_timeout(api: Api, reply: 
 
 async def test_the_run_timeout_ends_an_endpoint_that_only_keeps_alive(api: Api) -> None:
     async with serving(streaming(b": ping\n\n" * 5, size=8, hang=True)) as llm:
-        limits = Limits(run=timedelta(milliseconds=50), idle=timedelta(minutes=1))
+        limits = RunLimits(run=timedelta(milliseconds=50), idle=timedelta(minutes=1))
         failure = await failure_of(api, a_request(endpoint=openai(llm.url), limits=limits))
     assert "(timeout_seconds)" in failure.reason
 

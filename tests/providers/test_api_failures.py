@@ -21,10 +21,11 @@ from tests.support.llm_server import (
 )
 from tests.support.runs import AT_ONCE, Told, a_request, failure_of
 from tinyagi.domain.event_stream import MAX_EVENT
-from tinyagi.domain.messages import Usage
+from tinyagi.domain.limits import Usage
 from tinyagi.domain.retry import Failure, FailureKind
+from tinyagi.domain.runs import Endpoint, RunLimits, Wire
 from tinyagi.providers.api import Api
-from tinyagi.providers.base import Endpoint, Limits, RunRequest, Wire
+from tinyagi.providers.base import RunRequest
 
 KEY = "sk-very-secret"
 
@@ -276,7 +277,7 @@ async def test_a_base_url_that_is_none_needs_the_owner(api: Api, address: str) -
 
 async def test_an_answer_that_is_too_long_is_broken_off(api: Api) -> None:
     async with serving(streaming(sse(openai_events(*["0123456789"] * 11)))) as llm:
-        failure = await failure_of(api, a_request(endpoint=Endpoint(llm.url), limits=Limits(max_answer=100)))
+        failure = await failure_of(api, a_request(endpoint=Endpoint(llm.url), limits=RunLimits(max_answer=100)))
     assert failure.kind is FailureKind.MESSAGE
     assert "longer than 100 characters" in failure.reason
 

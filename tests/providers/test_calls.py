@@ -3,10 +3,9 @@
 import pytest
 
 from tests.support.runs import a_request
-from tinyagi.providers.api import FORMATS
-from tinyagi.providers.base import Endpoint, Wire
-from tinyagi.providers.models import DEFAULT_MODELS
-from tinyagi.providers.wires.calls import call_of
+from tinyagi.domain.models import DEFAULT_MODELS
+from tinyagi.domain.runs import Endpoint, Wire
+from tinyagi.providers.api import FORMATS, call_of
 
 
 def test_the_official_addresses_are_the_default() -> None:

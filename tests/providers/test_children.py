@@ -11,7 +11,13 @@ import psutil
 import pytest
 
 from tests.support.programs import SLEEP
-from tinyagi.providers.children import RUN_VARIABLE, end, end_orphans, find, find_run
+from tinyagi.providers.run_processes import (
+    RUN_VARIABLE,
+    end_orphans,
+    end_processes,
+    find_home_processes,
+    find_run_processes,
+)
 
 READY = f"print('ready', flush=True); {SLEEP}"
 STUBBORN = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {READY}"
@@ -47,15 +53,15 @@ def test_processes_are_found_by_home_and_by_run(home_id: str, start: Start) -> N
     one, two = start(f"{home_id}:one"), start(f"{home_id}:two:with:colons")
     start(f"{home_id}0:three")
     start(f"0{home_id}:four")
-    assert {(process.pid, claim) for process, claim in find(home_id)} == {
+    assert {(process.pid, claim) for process, claim in find_home_processes(home_id)} == {
         (one.pid, "one"),
         (two.pid, "two:with:colons"),
     }
-    assert [process.pid for process in find_run(f"{home_id}:one")] == [one.pid]
+    assert [process.pid for process in find_run_processes(f"{home_id}:one")] == [one.pid]
 
 
 def test_a_process_never_finds_itself(home_id: str) -> None:
-    source = f"from tinyagi.providers.children import find; print(find({home_id!r}))"
+    source = f"from tinyagi.providers.run_processes import find_home_processes; print(find_home_processes({home_id!r}))"
     environment = {**os.environ, RUN_VARIABLE: f"{home_id}:claim"}
     found = subprocess.run([sys.executable, "-c", source], env=environment, capture_output=True, check=True, text=True)
     assert found.stdout == "[]\n"
@@ -64,25 +70,25 @@ def test_a_process_never_finds_itself(home_id: str) -> None:
 def test_a_process_that_ignores_term_is_killed_and_gone(home_id: str, start: Start) -> None:
     start(f"{home_id}:one", STUBBORN)
     start(f"{home_id}:one")
-    end(find_run(f"{home_id}:one"), timedelta(seconds=0.2))
-    assert find_run(f"{home_id}:one") == []
+    end_processes(find_run_processes(f"{home_id}:one"), timedelta(seconds=0.2))
+    assert find_run_processes(f"{home_id}:one") == []
 
 
 def test_a_process_that_has_gone_meanwhile_is_no_trouble(home_id: str, start: Start) -> None:
     process = start(f"{home_id}:one")
-    found = find_run(f"{home_id}:one")
+    found = find_run_processes(f"{home_id}:one")
     process.kill()
     process.wait()
-    end(found, timedelta(seconds=5))
+    end_processes(found, timedelta(seconds=5))
 
 
 def test_a_reused_pid_is_never_signalled(home_id: str, start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     process = start(f"{home_id}:one")
-    [found] = find_run(f"{home_id}:one")
+    [found] = find_run_processes(f"{home_id}:one")
     # As if another process had taken the number: it started at another time.
     monkeypatch.setattr(found, "_create_time", found.create_time() - 1000)
     monkeypatch.setattr(found, "_ident", (found.pid, found.create_time()))
-    end([found], timedelta())
+    end_processes([found], timedelta())
     assert process.poll() is None
 
 
@@ -124,4 +130,4 @@ def test_the_processes_of_other_users_are_left_alone(
 ) -> None:
     start(f"{home_id}:one")
     monkeypatch.setattr(os, "getuid", lambda: psutil.Process().uids().real + 1)
-    assert find(home_id) == []
+    assert find_home_processes(home_id) == []

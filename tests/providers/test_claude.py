@@ -11,7 +11,8 @@ from tests.support.programs import SLEEP, a_run, call_of, executable, recorder
 from tests.support.replay import Replay
 from tests.support.runs import Told, failure_of
 from tinyagi.domain.retry import FailureKind
-from tinyagi.providers.base import Endpoint, Limits, Permissions, RunFailed
+from tinyagi.domain.runs import Endpoint, Permissions, RunLimits
+from tinyagi.providers.base import RunFailed
 from tinyagi.providers.claude import Claude
 
 INIT = {"type": "system", "subtype": "init", "session_id": "abc", "model": "claude-x"}
@@ -37,8 +38,9 @@ async def call(tmp_path: Path, **fields: object) -> dict[str, Any]:
 )
 async def test_the_command_line(tmp_path: Path, permissions: Permissions, flags: list[str]) -> None:
     fields = {"model": "opus", "system_prompt": "be\nkind", "session_id": "abc", "permissions": permissions}
-    assert (await call(tmp_path, **fields))["arguments"] == [
-        *(*flags, "--model", "opus", "--system-prompt", "be\nkind"),
+    arguments = (await call(tmp_path, **fields))["arguments"]
+    assert arguments == [
+        *(*flags, "--model", "opus", "--system-prompt-file", arguments[len(flags) + 3]),
         *("--resume", "abc", "--system-prompt-snapshot", "off"),
         *("--output-format", "stream-json", "--verbose", "-p"),
     ]
@@ -56,16 +58,17 @@ async def test_the_prompt_goes_through_stdin_as_it_is(tmp_path: Path, prompt: st
     assert prompt not in seen["arguments"]
 
 
-async def test_what_no_pipe_or_argument_can_hold_is_replaced(tmp_path: Path) -> None:
+async def test_what_no_pipe_or_file_can_hold_is_replaced(tmp_path: Path) -> None:
     seen = await call(tmp_path, prompt="a\x00b\ud800c", system_prompt="d\x00e\udfff")
     assert seen["stdin"] == "a\ufffdb\ufffdc"
-    assert "d\ufffde\ufffd" in seen["arguments"]
+    assert seen["file"] == "d\ufffde\ufffd"
 
 
-async def test_long_instructions_go_into_a_file_that_is_gone_afterwards(tmp_path: Path) -> None:
-    instructions = "é" * 100_000
+@pytest.mark.parametrize("instructions", ["be kind", "é" * 100_000])
+async def test_instructions_go_into_a_file_that_is_gone_afterwards(tmp_path: Path, instructions: str) -> None:
     seen = await call(tmp_path, system_prompt=instructions)
     assert seen["file"] == instructions
+    assert instructions not in seen["arguments"]
     path = seen["arguments"][seen["arguments"].index("--system-prompt-file") + 1]
     assert not Path(path).parent.exists()
 
@@ -126,6 +129,18 @@ print({json.dumps(DONE)!r})
     assert (result.text, result.session_id, result.lost_session) == ("ok", "abc", False)
 
 
+async def test_an_older_program_that_takes_no_file_is_told_its_instructions_as_an_argument(tmp_path: Path) -> None:
+    source = f"""
+import sys
+if "--system-prompt-file" in sys.argv:
+    sys.exit("error: unknown option '--system-prompt-file'")
+assert sys.argv[sys.argv.index("--system-prompt") + 1] == "be kind"
+print({json.dumps(DONE)!r})
+"""
+    result = await Claude(executable(tmp_path, source)).run(a_run(tmp_path, system_prompt="be kind"), Told())
+    assert result.text == "ok"
+
+
 async def test_an_empty_result_falls_back_to_the_agents_last_words(tmp_path: Path) -> None:
     helper = said("a helper's words", parent_tool_use_id="toolu_1")
     program = recorder(tmp_path, INIT, said("I am done."), helper, said(""), {**DONE, "result": ""})
@@ -174,7 +189,7 @@ async def test_half_characters_in_the_answer_are_mended(tmp_path: Path) -> None:
 
 
 async def test_an_answer_over_the_limit_is_a_failure(tmp_path: Path) -> None:
-    request = a_run(tmp_path, limits=Limits(max_answer=10))
+    request = a_run(tmp_path, limits=RunLimits(max_answer=10))
     failure = await failure_of(Claude(recorder(tmp_path, {**DONE, "result": "x" * 11})), request)
     assert failure.kind is FailureKind.MESSAGE
     assert "limit 10" in failure.reason

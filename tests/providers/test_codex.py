@@ -9,7 +9,7 @@ import pytest
 from tests.support.programs import SLEEP, a_run, call_of, executable, recorder
 from tests.support.runs import Told, failure_of
 from tinyagi.domain.retry import FailureKind
-from tinyagi.providers.base import Endpoint, Permissions
+from tinyagi.domain.runs import Endpoint, Permissions
 from tinyagi.providers.codex import Codex
 
 THREAD = "01a1e230-6119-7393-b14f-1625d11e8618"

@@ -6,14 +6,14 @@ from datetime import timedelta
 import pytest
 
 from tinyagi.domain.retry import Failure, FailureKind
-from tinyagi.providers.base import Limits, RunFailed
-from tinyagi.providers.deadline import Deadline
+from tinyagi.domain.runs import RunLimits
+from tinyagi.providers.base import Deadline, RunFailed
 
 SHORT = timedelta(milliseconds=20)
 LONG = timedelta(hours=1)
 
 
-async def _failure(limits: Limits) -> Failure:
+async def _failure(limits: RunLimits) -> Failure:
     with pytest.raises(RunFailed) as caught:
         async with Deadline(limits):
             await asyncio.Event().wait()
@@ -21,25 +21,25 @@ async def _failure(limits: Limits) -> Failure:
 
 
 async def test_a_run_that_takes_too_long_ends_and_names_the_run_limit() -> None:
-    failure = await _failure(Limits(run=SHORT))
+    failure = await _failure(RunLimits(run=SHORT))
     assert failure.kind is FailureKind.TIMEOUT
     assert "(timeout_seconds)" in failure.reason
     assert "0.02 s" in failure.reason
 
 
 async def test_a_silent_run_ends_and_names_the_idle_limit() -> None:
-    failure = await _failure(Limits(run=LONG, idle=SHORT))
+    failure = await _failure(RunLimits(run=LONG, idle=SHORT))
     assert failure.kind is FailureKind.TIMEOUT
     assert "(idle_timeout_seconds)" in failure.reason
 
 
 async def test_the_run_limit_is_named_when_it_is_the_shorter_one() -> None:
-    failure = await _failure(Limits(run=SHORT, idle=LONG))
+    failure = await _failure(RunLimits(run=SHORT, idle=LONG))
     assert "(timeout_seconds)" in failure.reason
 
 
 async def test_a_sign_of_life_extends_the_idle_limit() -> None:
-    async with Deadline(Limits(run=LONG, idle=timedelta(minutes=1))) as deadline:
+    async with Deadline(RunLimits(run=LONG, idle=timedelta(minutes=1))) as deadline:
         before = deadline._timeout.when()
         assert before is not None
         deadline.touch()
@@ -50,7 +50,7 @@ async def test_a_sign_of_life_extends_the_idle_limit() -> None:
 
 async def test_signs_of_life_do_not_extend_the_run_limit() -> None:
     async def live() -> None:
-        async with Deadline(Limits(run=SHORT, idle=LONG)) as deadline:
+        async with Deadline(RunLimits(run=SHORT, idle=LONG)) as deadline:
             while True:
                 deadline.touch()
                 await asyncio.sleep(0)
@@ -61,7 +61,7 @@ async def test_signs_of_life_do_not_extend_the_run_limit() -> None:
 
 
 async def test_a_sign_of_life_without_an_idle_limit_changes_nothing() -> None:
-    async with Deadline(Limits(run=LONG)) as deadline:
+    async with Deadline(RunLimits(run=LONG)) as deadline:
         deadline.touch()
 
 
@@ -69,7 +69,7 @@ async def test_somebody_elses_cancellation_stays_one() -> None:
     begun = asyncio.Event()
 
     async def work() -> None:
-        async with Deadline(Limits(run=LONG, idle=LONG)):
+        async with Deadline(RunLimits(run=LONG, idle=LONG)):
             begun.set()
             await asyncio.Event().wait()
 
@@ -85,7 +85,7 @@ async def test_a_cancellation_counts_more_than_a_limit_that_fires_with_it() -> N
     begun, fired = asyncio.Event(), asyncio.Event()
 
     async def work() -> None:
-        async with Deadline(Limits(run=SHORT)):
+        async with Deadline(RunLimits(run=SHORT)):
             begun.set()
             try:
                 await asyncio.Event().wait()
@@ -103,7 +103,7 @@ async def test_a_cancellation_counts_more_than_a_limit_that_fires_with_it() -> N
 
 async def test_an_error_of_the_run_passes_unchanged() -> None:
     with pytest.raises(TimeoutError, match="of a socket"):
-        async with Deadline(Limits(run=LONG)):
+        async with Deadline(RunLimits(run=LONG)):
             raise TimeoutError("of a socket")
 
 
@@ -111,5 +111,5 @@ async def test_an_error_of_the_run_passes_unchanged() -> None:
     ("limit", "words"), [(timedelta(seconds=90), "90 s"), (timedelta(minutes=30), "30 min"), (timedelta(0), "0 s")]
 )
 async def test_durations_are_told_in_the_unit_a_person_would_use(limit: timedelta, words: str) -> None:
-    deadline = Deadline(Limits(run=limit))
+    deadline = Deadline(RunLimits(run=limit))
     assert words in deadline._reason(None)

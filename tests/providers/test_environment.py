@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from tests.support.programs import a_run
-from tinyagi.providers.environment import Passport, child_environment
+from tinyagi.providers.cli_program import EnvAllowlist, child_environment
 
 DAEMON = {
     "PATH": "/bin",
@@ -22,7 +22,7 @@ DAEMON = {
     "ACME_SESSION": "of the program that started the daemon",
     "LD_PRELOAD": "evil.so",
 }
-ACME = Passport(prefixes=("ACME_",), never=frozenset({"ACME_SESSION"}))
+ACME = EnvAllowlist(prefixes=("ACME_",), excluded=frozenset({"ACME_SESSION"}))
 
 
 def test_a_child_sees_what_it_needs_and_no_secret_that_is_not_its_own(tmp_path: Path) -> None:

@@ -5,9 +5,8 @@ from hypothesis import strategies as st
 
 from tests.support.runs import a_request
 from tinyagi.domain.responses import Role
-from tinyagi.domain.sessions import Turn
-from tinyagi.providers.base import Limits
-from tinyagi.providers.history import conversation, estimated_tokens, newest_within
+from tinyagi.domain.runs import RunLimits, Turn
+from tinyagi.providers.api_formats import conversation, estimated_tokens, newest_within
 
 
 def user(text: str) -> Turn:
@@ -36,7 +35,7 @@ def test_no_budget_is_no_history() -> None:
 
 
 def test_the_prompt_is_always_there_however_long() -> None:
-    request = a_request(prompt="p" * 9000, turns=(user("a"), agent("b")), limits=Limits(history_tokens=1))
+    request = a_request(prompt="p" * 9000, turns=(user("a"), agent("b")), limits=RunLimits(history_tokens=1))
     assert conversation(request) == (user("p" * 9000),)
 
 
@@ -52,7 +51,7 @@ def test_empty_turns_are_left_out_before_the_cut() -> None:
 
 @given(TURNS, st.integers(0, 60), st.text(max_size=20))
 def test_turns_alternate_from_user_to_user_within_the_budget(turns: list[Turn], tokens: int, prompt: str) -> None:
-    request = a_request(prompt=prompt, turns=tuple(turns), limits=Limits(history_tokens=tokens))
+    request = a_request(prompt=prompt, turns=tuple(turns), limits=RunLimits(history_tokens=tokens))
     said = conversation(request)
     assert [turn.role for turn in said] == [(Role.USER, Role.ASSISTANT)[place % 2] for place in range(len(said))]
     assert said[-1].role is Role.USER

@@ -8,9 +8,9 @@ import pytest
 
 from tests.support.programs import a_run, call_of, recorder
 from tests.support.runs import Told, failure_of
-from tinyagi.domain.messages import Usage
+from tinyagi.domain.limits import Usage
 from tinyagi.domain.retry import FailureKind
-from tinyagi.providers.base import Endpoint, Permissions, Wire
+from tinyagi.domain.runs import Endpoint, Permissions, Wire
 from tinyagi.providers.opencode import Opencode
 
 SESSION = "ses_1"
@@ -123,4 +123,4 @@ async def test_an_error_after_which_it_goes_on_is_no_failure(tmp_path: Path) -> 
 
 async def test_an_error_without_words_is_still_an_error(tmp_path: Path) -> None:
     failure = await failure_of(Opencode(recorder(tmp_path, {"type": "error", "error": 5})), a_run(tmp_path))
-    assert (failure.kind, failure.reason) == (FailureKind.MESSAGE, "opencode: an error without words")
+    assert (failure.kind, failure.reason) == (FailureKind.MESSAGE, "opencode: an error without a message")

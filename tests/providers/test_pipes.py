@@ -5,16 +5,16 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tinyagi.providers.pipes import TAIL, Lines, Tail
+from tinyagi.providers.pipes import TAIL, LineSplitter, OutputTail
 
 
 def lines_of(chunks: list[bytes], longest: int = 100) -> tuple[list[bytes], int]:
     heard: list[bytes] = []
-    lines = Lines(heard.append, longest)
+    lines = LineSplitter(heard.append, longest)
     for chunk in chunks:
         lines.feed(chunk)
     lines.close()
-    return heard, lines.left_out
+    return heard, lines.dropped_lines
 
 
 @given(st.binary(max_size=60), st.lists(st.integers(0, 60)))
@@ -29,14 +29,14 @@ def test_a_line_over_the_bound_is_left_out_and_the_next_one_is_read() -> None:
 
 
 def test_a_stream_without_a_line_end_is_not_kept() -> None:
-    lines = Lines(lambda line: None, 100)
+    lines = LineSplitter(lambda line: None, 100)
     for _ in range(1000):
         lines.feed(b"x" * 50)
     assert len(lines._held) <= 100
 
 
 def test_the_tail_keeps_the_end_without_colours_and_control_characters() -> None:
-    tail = Tail()
+    tail = OutputTail()
     tail.feed(b"y" * 10_000)
     tail.feed(b"\x1b[91m\x1b[1mError: \x1b[0mSession\x07 not\x00 found\n\x1b]0;title\x07caf\xc3\xa9 \xff\n")
     assert tail.text().endswith("Error: Session not found\ncafé")

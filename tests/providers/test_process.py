@@ -14,11 +14,11 @@ import pytest
 
 from tests.support.programs import QUICK, SLEEP, a_program, executable, is_alive
 from tinyagi.domain.retry import FailureKind
-from tinyagi.providers.base import Limits, RunFailed
-from tinyagi.providers.children import RUN_VARIABLE, find_run
-from tinyagi.providers.deadline import Deadline
+from tinyagi.domain.runs import RunLimits
+from tinyagi.providers.base import Deadline, RunFailed
 from tinyagi.providers.pipes import TAIL
 from tinyagi.providers.process import Exit, run_child
+from tinyagi.providers.run_processes import RUN_VARIABLE, find_run_processes
 
 DETACHED = f"subprocess.Popen([sys.executable, '-IS', '-c', {SLEEP!r}], start_new_session=True)"
 ATTACHED = f"subprocess.Popen([sys.executable, '-IS', '-c', {SLEEP!r}])"
@@ -44,7 +44,7 @@ class Run:
         source: str,
         *,
         stdin: bytes = b"",
-        limits: Limits = QUICK,
+        limits: RunLimits = QUICK,
         arguments: Sequence[str] = (),
         on_line: Callable[[bytes], None] | None = None,
     ) -> Exit:
@@ -59,7 +59,7 @@ class Run:
         )
 
     def left(self) -> list[str]:
-        return [" ".join(process.cmdline()) for process in find_run(self.run_id)]
+        return [" ".join(process.cmdline()) for process in find_run_processes(self.run_id)]
 
 
 @pytest.fixture
@@ -137,7 +137,7 @@ async def test_whatever_a_child_writes_is_a_sign_of_life(
     assert run.lines == []
 
 
-async def cancelled_when_ready(run: Run, source: str, limits: Limits = QUICK) -> None:
+async def cancelled_when_ready(run: Run, source: str, limits: RunLimits = QUICK) -> None:
     """Run it until it prints something, then cancel it."""
     task = asyncio.create_task(run(source, limits=limits))
     await run.spoke.wait()
@@ -170,7 +170,7 @@ async def test_a_stopped_child_is_ended(run: Run) -> None:
     with pytest.raises(RunFailed):
         await run(
             "os.kill(os.getpid(), signal.SIGSTOP)",
-            limits=Limits(run=timedelta(seconds=0.5), grace=timedelta(seconds=0.2)),
+            limits=RunLimits(run=timedelta(seconds=0.5), grace=timedelta(seconds=0.2)),
         )
     assert run.left() == []
 
@@ -208,7 +208,7 @@ async def test_a_flood_of_complaints_is_drained_and_its_end_is_kept(run: Run) ->
 
 async def test_a_line_that_never_ends_is_left_out(run: Run) -> None:
     end = await run("for _ in range(20): sys.stdout.write('x' * 1_000_000)\nprint(); print('next')")
-    assert (run.lines, end.left_out, end.code) == ([b"next"], 1, 0)
+    assert (run.lines, end.dropped_lines, end.code) == ([b"next"], 1, 0)
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV])

@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.programs import a_program
 from tinyagi.domain.retry import FailureKind
-from tinyagi.providers.refusals import Refusal, failure_of, wait_in
+from tinyagi.providers.failures import ProgramRefusal, program_failure, wait_in
 
 PROGRAM = a_program("/usr/bin/program")
 
@@ -23,7 +23,7 @@ PROGRAM = a_program("/usr/bin/program")
     ],
 )
 def test_a_person_is_told_how_to_log_in(text: str) -> None:
-    failure = failure_of(Refusal(text), PROGRAM)
+    failure = program_failure(ProgramRefusal(text), PROGRAM)
     assert (failure.kind, failure.needs_person) == (FailureKind.UNAVAILABLE, True)
     assert failure.reason.startswith("program: ")
     assert failure.reason.endswith("run `program login`")
@@ -32,16 +32,16 @@ def test_a_person_is_told_how_to_log_in(text: str) -> None:
 @pytest.mark.parametrize(
     "refusal",
     [
-        Refusal("Credit balance is too low", status=400),
-        Refusal("You exceeded your current quota, please check your plan and billing details.", status=429),
-        Refusal("There's an issue with the selected model [model_not_found]"),
-        Refusal("There's an issue with the selected model", status=404),
-        Refusal("--dangerously-skip-permissions cannot be used with root/sudo privileges for security reasons"),
-        Refusal("exit code 127: env: 'node': No such file or directory", code=127),
+        ProgramRefusal("Credit balance is too low", status=400),
+        ProgramRefusal("You exceeded your current quota, please check your plan and billing details.", status=429),
+        ProgramRefusal("There's an issue with the selected model [model_not_found]"),
+        ProgramRefusal("There's an issue with the selected model", status=404),
+        ProgramRefusal("--dangerously-skip-permissions cannot be used with root/sudo privileges for security reasons"),
+        ProgramRefusal("exit code 127: env: 'node': No such file or directory", code=127),
     ],
 )
-def test_what_does_not_mend_by_itself_needs_a_person(refusal: Refusal) -> None:
-    failure = failure_of(refusal, PROGRAM)
+def test_what_does_not_mend_by_itself_needs_a_person(refusal: ProgramRefusal) -> None:
+    failure = program_failure(refusal, PROGRAM)
     assert (failure.kind, failure.needs_person) == (FailureKind.UNAVAILABLE, True)
     assert "login" not in failure.reason
 
@@ -49,37 +49,37 @@ def test_what_does_not_mend_by_itself_needs_a_person(refusal: Refusal) -> None:
 @pytest.mark.parametrize(
     "refusal",
     [
-        Refusal("API Error: Request rejected (429) · slow down"),
-        Refusal("exceeded retry limit, last status: 429 Too Many Requests"),
-        Refusal("API Error: 529 overloaded"),
-        Refusal("We’re currently experiencing high demand, which may cause temporary errors."),
-        Refusal("You've hit your session limit · resets 3pm (Europe/Berlin)"),
-        Refusal("You've hit your usage limit. Upgrade to Pro or try again later."),
-        Refusal("API Error: Connection refused — a firewall or proxy may be blocking it (ECONNREFUSED)"),
-        Refusal("anything", status=503),
+        ProgramRefusal("API Error: Request rejected (429) · slow down"),
+        ProgramRefusal("exceeded retry limit, last status: 429 Too Many Requests"),
+        ProgramRefusal("API Error: 529 overloaded"),
+        ProgramRefusal("We’re currently experiencing high demand, which may cause temporary errors."),
+        ProgramRefusal("You've hit your session limit · resets 3pm (Europe/Berlin)"),
+        ProgramRefusal("You've hit your usage limit. Upgrade to Pro or try again later."),
+        ProgramRefusal("API Error: Connection refused — a firewall or proxy may be blocking it (ECONNREFUSED)"),
+        ProgramRefusal("anything", status=503),
     ],
 )
-def test_what_mends_by_itself_is_tried_again_later(refusal: Refusal) -> None:
-    failure = failure_of(refusal, PROGRAM)
+def test_what_mends_by_itself_is_tried_again_later(refusal: ProgramRefusal) -> None:
+    failure = program_failure(refusal, PROGRAM)
     assert (failure.kind, failure.needs_person) == (FailureKind.UNAVAILABLE, False)
 
 
 @pytest.mark.parametrize(
     "refusal",
     [
-        Refusal("API Error: 400 prompt is too long"),
-        Refusal("it mentions overloaded and rate limit, but the endpoint said what it is", status=422),
-        Refusal("exit code 1: boom", code=1),
-        Refusal("exit code 3: line 401 of file.py", code=3),
+        ProgramRefusal("API Error: 400 prompt is too long"),
+        ProgramRefusal("it mentions overloaded and rate limit, but the endpoint said what it is", status=422),
+        ProgramRefusal("exit code 1: boom", code=1),
+        ProgramRefusal("exit code 3: line 401 of file.py", code=3),
     ],
 )
-def test_everything_else_is_a_failure_of_the_message(refusal: Refusal) -> None:
-    assert failure_of(refusal, PROGRAM).kind is FailureKind.MESSAGE
+def test_everything_else_is_a_failure_of_the_message(refusal: ProgramRefusal) -> None:
+    assert program_failure(refusal, PROGRAM).kind is FailureKind.MESSAGE
 
 
 def test_the_reason_is_one_line_without_secrets() -> None:
-    failure = failure_of(
-        Refusal("bad key sk-12345\n\x1b[31mat line 2 " + "x" * 10_000), PROGRAM, ["sk-12345", None, ""]
+    failure = program_failure(
+        ProgramRefusal("bad key sk-12345\n\x1b[31mat line 2 " + "x" * 10_000), PROGRAM, ["sk-12345", None, ""]
     )
     assert failure.reason.startswith("program: bad key *** ")
     assert failure.reason.isprintable()
@@ -106,6 +106,6 @@ def test_a_wait_is_read_from_the_text(text: str, wait: timedelta | None) -> None
 
 
 def test_a_told_wait_is_kept_and_wins_over_the_text() -> None:
-    refusal = Refusal("status 429, try again in 7s", retry_after=timedelta(minutes=3))
-    assert failure_of(refusal, PROGRAM).retry_after == timedelta(minutes=3)
-    assert failure_of(Refusal("status 429, try again in 7s"), PROGRAM).retry_after == timedelta(seconds=7)
+    refusal = ProgramRefusal("status 429, try again in 7s", retry_after=timedelta(minutes=3))
+    assert program_failure(refusal, PROGRAM).retry_after == timedelta(minutes=3)
+    assert program_failure(ProgramRefusal("status 429, try again in 7s"), PROGRAM).retry_after == timedelta(seconds=7)

@@ -51,7 +51,7 @@ class Premises(House):
             await stack.enter_async_context(self.open())
             listener = stack.enter_context(bind("127.0.0.1", 0))
             configured = self.engine.settings.current.server
-            api = open_api(self.engine, self.home, listener, self.daemon, configured, self.token)
+            api = open_api(self.engine, self.home, listener, self.daemon.restart, configured, self.token)
             await stack.enter_async_context(api)
             headers = {"content-type": "application/json"}
             if self.token is not None:

@@ -94,7 +94,7 @@ async def listening(
     """A connection with its head read; `window` bounds what is read ahead."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=window or 2**20)
     header = "" if last_id is None else f"Last-Event-ID: {last_id}\r\n"
-    writer.write(f"GET /api/events/stream?{query} HTTP/1.1\r\nHost: here\r\n{header}\r\n".encode())
+    writer.write(f"GET /api/events/stream?{query} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n{header}\r\n".encode())
     source = EventSource(reader, writer, last_id if isinstance(last_id, int) else None)
     try:
         await source.read_head()

@@ -9,7 +9,7 @@ from tests.support.builders import a_message
 from tinyagi.domain import events
 from tinyagi.domain.events import Event, RecordedEvent
 from tinyagi.domain.ids import AgentId, ClaimId, ConversationId, MessageId, TeamId
-from tinyagi.domain.messages import Usage
+from tinyagi.domain.limits import Usage
 from tinyagi.domain.responses import ChatMessage, Response, ResponseStatus
 
 CODER, WRITER, DEV, CLAIM = AgentId("coder"), AgentId("writer"), TeamId("dev"), ClaimId("claim_1")

@@ -6,21 +6,22 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from tests.server.event_source import EventSource, listening
 from tests.support.builders import a_message
 from tinyagi.domain.errors import StoreBusy
-from tinyagi.domain.events import AgentProgress, RecordedEvent
+from tinyagi.domain.events import RecordedEvent
 from tinyagi.domain.ids import AgentId, ClaimId
 from tinyagi.domain.messages import Message, NewMessage
+from tinyagi.domain.runs import Claim
 from tinyagi.engine.background import SupervisedTasks
-from tinyagi.engine.live import Live, LiveProgress
-from tinyagi.server.http import bind, serving
-from tinyagi.server.sse import Hub
-from tinyagi.server.stream import Stream
-from tinyagi.store.base import EventLog, Store
-from tinyagi.store.sqlite.store import SqliteStore
+from tinyagi.engine.live_progress import ProgressHub
+from tinyagi.server.event_hub import EventHub
+from tinyagi.server.event_stream import EventStream
+from tinyagi.server.http import bind, http_server
+from tinyagi.store.event_log import EventLog
+from tinyagi.store.store import Store
 
 NEVER = timedelta(hours=1)
 
@@ -61,10 +62,12 @@ class Wrapped:
 @dataclass
 class Station:
     store: Any
-    live: Live
+    live: ProgressHub
     background: SupervisedTasks
-    hub: Hub
+    hub: EventHub
     port: int
+    names: dict[str, str]
+    """Display names of agents that have one."""
 
     async def send(self, count: int = 1, agent: str = "coder", text: str = "hello") -> Sequence[Message]:
         """So many messages, each of them one event."""
@@ -72,10 +75,11 @@ class Station:
         sent: Sequence[Message] = await self.store.queue.enqueue_many(new)
         return sent
 
-    def say(self, text: str, agent: str = "coder") -> None:
-        self.live.publish(
-            LiveProgress(a_message(agent=AgentId(agent)), AgentProgress(ClaimId("claim_1"), text)),
-        )
+    def say(self, text: str, agent: str = "coder", claim: Claim | None = None) -> None:
+        if claim is None:
+            claim = Claim(ClaimId("claim_1"), AgentId(agent), (a_message(agent=AgentId(agent)),), 0, 0, 0)
+        with self.live.speaking(claim) as speaker:
+            speaker.say(text)
 
     @asynccontextmanager
     async def reader(self, query: str = "", **options: Any) -> AsyncIterator[EventSource]:
@@ -88,19 +92,21 @@ class Station:
 
 @asynccontextmanager
 async def station(folder: Path, *, max_readers: int = 300, keep_alive: timedelta = NEVER) -> AsyncIterator[Station]:
-    async with await SqliteStore.open(folder / "tinyagi.db") as opened:
-        store, live, background = Wrapped(opened), Live(), SupervisedTasks()
-        hub = Hub(
+    async with await Store.open(folder / "tinyagi.db") as opened:
+        store, live, background = cast("Store", Wrapped(opened)), ProgressHub(), SupervisedTasks()
+        names: dict[str, str] = {}
+        hub = EventHub(
             store,
             live,
             background,
             max_readers=max_readers,
             keep_alive=keep_alive,
             read_again=timedelta(milliseconds=1),
+            name_of=lambda agent: names.get(agent, agent),
         )
         await hub.start()
         with bind("127.0.0.1", 0) as listener:
-            stream = Stream(hub, store)
-            async with serving(stream, listener):
-                yield Station(store, live, background, hub, listener.getsockname()[1])
+            stream = EventStream(hub, store)
+            async with http_server(stream, listener):
+                yield Station(store, live, background, hub, listener.getsockname()[1], names)
                 await hub.stop()

@@ -3,8 +3,9 @@
 import pytest
 
 from tinyagi.domain.errors import InvalidInput
-from tinyagi.server.access import Names, Token, check
-from tinyagi.settings.server import ServerSettings, is_loopback
+from tinyagi.server.access import AllowedNames, Token, check_settings
+from tinyagi.settings.environment import is_loopback
+from tinyagi.settings.model import ServerSettings
 
 SECRET = "correct-horse-battery-staple"
 
@@ -16,43 +17,43 @@ def test_the_default_is_this_machine_only() -> None:
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "office.example"])  # noqa: S104
 def test_an_address_that_others_reach_needs_a_token(host: str) -> None:
-    with pytest.raises(InvalidInput, match=r"Set server\.token"):
-        check(ServerSettings(host=host), None)
+    with pytest.raises(InvalidInput, match="tinyagi token"):
+        check_settings(ServerSettings(host=host), None)
 
-    check(ServerSettings(host=host), SECRET)
+    check_settings(ServerSettings(host=host), SECRET)
 
 
 def test_a_token_that_can_be_guessed_is_refused() -> None:
     with pytest.raises(InvalidInput, match="can be guessed"):
-        check(ServerSettings(), "short")
+        check_settings(ServerSettings(), "short")
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1", "localhost", "127.8.9.1"])
 def test_loopback_needs_none(host: str) -> None:
-    check(ServerSettings(host=host), None)
+    check_settings(ServerSettings(host=host), None)
 
 
 @pytest.mark.parametrize("origin", ["*", "https://*.example", "office.example", "https://office.example/path", "null"])
 def test_only_an_exact_origin_can_be_allowed(origin: str) -> None:
     with pytest.raises(InvalidInput, match="allowed_origins"):
-        check(ServerSettings(allowed_origins=(origin,)), None)
+        check_settings(ServerSettings(allowed_origins=(origin,)), None)
 
 
 @pytest.mark.parametrize("host", ["*", "*.example", "http://office.example"])
 def test_only_an_exact_host_can_be_allowed(host: str) -> None:
     with pytest.raises(InvalidInput, match="allowed_hosts"):
-        check(ServerSettings(allowed_hosts=(host,)), None)
+        check_settings(ServerSettings(allowed_hosts=(host,)), None)
 
 
 def test_the_names_are_exact() -> None:
-    names = Names(ServerSettings(host="::1", allowed_hosts=("Office.example",)), 3777)
+    names = AllowedNames(ServerSettings(host="::1", allowed_hosts=("Office.example",)), 3777)
 
     assert {"localhost:3777", "127.0.0.1:3777", "[::1]:3777", "office.example", "office.example:3777"} <= names.hosts
     assert not {"localhost:80", "evil.example", "127.0.0.1.evil.example:3777", "office.example:1"} & names.hosts
 
 
 def test_an_address_for_everybody_is_no_name() -> None:
-    assert "0.0.0.0:3777" not in Names(ServerSettings(host="0.0.0.0"), 3777).hosts  # noqa: S104
+    assert "0.0.0.0:3777" not in AllowedNames(ServerSettings(host="0.0.0.0"), 3777).hosts  # noqa: S104
 
 
 @pytest.mark.parametrize(
@@ -75,9 +76,9 @@ def test_the_token_is_shown_as_a_bearer(authorization: str, caller: str | None) 
 def test_the_cookie_lets_in_and_does_not_contain_the_token() -> None:
     token = Token(SECRET)
 
-    assert token.caller(None, f"a=b; tinyagi={token.cookie}".encode()) == "office"
-    assert SECRET not in token.cookie
-    assert Token(f"{SECRET}2").caller(None, f"tinyagi={token.cookie}".encode()) is None
+    assert token.caller(None, f"a=b; tinyagi={token.cookies.issue()}".encode()) == "office"
+    assert SECRET not in token.cookies.issue()
+    assert Token(f"{SECRET}2").caller(None, f"tinyagi={token.cookies.issue()}".encode()) is None
 
 
 @pytest.mark.parametrize("cookies", [b"", b"tinyagi=", b"tinyagi=\xff\xfe", b"tinyagi", b"=;=;", b'tinyagi="\\'])
@@ -88,4 +89,4 @@ def test_a_malformed_cookie_lets_nobody_in(cookies: bytes) -> None:
 def test_a_wrong_header_is_not_mended_by_a_cookie() -> None:
     token = Token(SECRET)
 
-    assert token.caller(b"Bearer wrong", f"tinyagi={token.cookie}".encode()) is None
+    assert token.caller(b"Bearer wrong", f"tinyagi={token.cookies.issue()}".encode()) is None

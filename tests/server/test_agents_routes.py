@@ -9,7 +9,7 @@ import pytest
 
 from tests.server.conftest import Premises
 from tests.support.puppet import Gate
-from tinyagi.agents.pages import LARGEST
+from tinyagi.agents.workspace_files import LARGEST
 from tinyagi.domain.ids import AgentId
 from tinyagi.domain.schedules import NewSchedule
 
@@ -24,11 +24,17 @@ async def audited(premises: Premises) -> list[tuple[str, str, str]]:
     return [(entry.action, entry.target, entry.detail) for entry in await premises.store.audit.recent()]
 
 
-async def test_agents_are_listed_as_they_are_stored(premises: Premises) -> None:
+def shown(premises: Premises, agent: str, **fields: object) -> dict[str, object]:
+    """The fields with the defaults that an answer has."""
+    return {"model": "", "working_directory": str(workspace_of(premises, agent)), **fields}
+
+
+async def test_agents_are_listed_with_their_defaults(premises: Premises) -> None:
     answer = await premises.http.get("/api/agents")
 
     assert answer.status_code == 200
-    assert answer.json() == premises.settings["agents"]
+    stored = premises.settings["agents"].items()
+    assert answer.json() == {agent: shown(premises, agent, **fields) for agent, fields in stored}
 
 
 async def test_without_agents_the_one_that_counts_is_listed_and_stays_beside_a_new_one(
@@ -40,7 +46,7 @@ async def test_without_agents_the_one_that_counts_is_listed_and_stays_beside_a_n
         await premises.http.put("/api/agents/ada", json={"name": "Ada", "provider": "scripted"})
         after = (await premises.http.get("/api/agents")).json()
 
-    assert before == {"tinyagi": {"name": "TinyAGI"}}
+    assert [agent["name"] for agent in before.values()] == ["TinyAGI"]
     assert list(after) == ["tinyagi", "ada"]
 
 
@@ -51,7 +57,7 @@ async def test_an_agent_is_added_with_its_workspace_and_works_at_once(premises: 
     await premises.drained()
 
     assert answer.status_code == 200
-    assert answer.json() == {"ok": True, "agent": fields, "provisioned": True}
+    assert answer.json() == {"ok": True, "agent": shown(premises, "ada", **fields), "provisioned": True}
     assert (workspace_of(premises, "ada") / "AGENTS.md").is_file()
     assert premises.puppet.prompts_of("ada") == ["hello"]
     assert await audited(premises) == [("save_agent", "ada", "heartbeat, model, mood, name, provider")]
@@ -63,7 +69,9 @@ async def test_a_change_of_an_agent_merges(premises: Premises) -> None:
 
     assert answer.json() == {
         "ok": True,
-        "agent": {"name": "Coder", "provider": "scripted", "heartbeat": {"interval": 60, "enabled": False}},
+        "agent": shown(
+            premises, "coder", name="Coder", provider="scripted", heartbeat={"interval": 60, "enabled": False}
+        ),
         "provisioned": False,
     }
 
@@ -84,7 +92,7 @@ NO_AGENTS: Final[Sequence[tuple[str, str, str]]] = (
     ("ada", "{}", "needs name and provider"),
     ("ada", '{"name": "", "provider": "scripted"}', "name of ada is empty"),
     ("coder", '{"name": " "}', "name of coder is empty"),
-    ("coder", '{"provider": "nobody"}', "is no provider"),
+    ("coder", '{"provider": "nobody"}', "is not a provider"),
     ("coder", '{"provider": "custom:ghost"}', "not in custom_providers"),
     ("coder", '{"name": 5}', "name: "),
     ("coder", '{"timeout_seconds": -1}', "agents.coder.timeout_seconds"),
@@ -100,7 +108,7 @@ NO_AGENTS: Final[Sequence[tuple[str, str, str]]] = (
     ("coder", '{"nested": "\\ud800"}', "surrogate"),
     ("coder", '{"x": ' * 70 + "1" + "}" * 70, "64 deep"),
     ("coder", "[]", "The body: "),
-    ("coder", "{", "The body is no JSON"),
+    ("coder", "{", "The body is not JSON"),
     ("coder", "", "body is missing"),
 )
 
@@ -122,8 +130,10 @@ async def test_an_agent_whose_workspace_cannot_be_made_is_not_saved(premises: Pr
     answer = await premises.http.put("/api/agents/coder", json={"working_directory": str(premises.folder / "taken")})
 
     assert answer.status_code == 409
-    assert "The agent is not saved" in answer.json()["error"]
-    assert (await premises.http.get("/api/agents")).json()["coder"] == premises.settings["agents"]["coder"]
+    assert "The agent was not saved" in answer.json()["error"]
+    assert (await premises.http.get("/api/agents")).json()["coder"] == shown(
+        premises, "coder", **premises.settings["agents"]["coder"]
+    )
 
 
 async def test_an_agent_that_is_deleted_leaves_its_teams(premises: Premises) -> None:
@@ -367,3 +377,20 @@ async def test_nobody_has_no_workspace(premises: Premises) -> None:
         assert answer.status_code == 404
         assert answer.json() == {"error": "There is no agent @ghost. List the agents to see which there are."}
         assert not workspace_of(premises, "ghost").exists()
+
+
+@pytest.mark.parametrize("name", ["working_directory", "prompt_file"])
+async def test_no_agent_is_sent_into_the_home_or_told_its_secrets(premises: Premises, name: str) -> None:
+    place = premises.home.path if name == "working_directory" else premises.home.settings_file
+    fields = {"name": "Spy", "provider": "scripted", name: str(place)}
+
+    for method, path, body in (
+        ("PUT", "/api/agents/spy", fields),
+        ("PUT", "/api/settings", {"agents": {"spy": fields}}),
+        ("POST", "/api/setup", {"agents": {"spy": fields}}),
+    ):
+        answer = await premises.http.request(method, path, json=body)
+        assert answer.status_code == 400, path
+        assert str(place) in answer.json()["error"]
+    assert "spy" not in (await premises.http.get("/api/agents")).json()
+    assert not (premises.home.path / "AGENTS.md").exists()

@@ -12,7 +12,7 @@ import pytest
 from tests.server.conftest import Premises
 from tests.support.lakes import lay
 from tinyagi import wiring
-from tinyagi.client.client import Client
+from tinyagi.client.client import AsyncClient
 
 FIRST = date(2026, 3, 1)
 
@@ -57,7 +57,7 @@ async def test_a_table_comes_with_its_columns_and_its_freshness(lake: Premises) 
         "name": "hour",
         "type": "long",
         "unit": "ms since 1970 UTC",
-        "meaning": "The beginning of the hour in which the runs ended.",
+        "meaning": "The start of the hour in which the runs ended.",
     }
     assert (await lake.http.get("/api/analytics/gold.agent_hourly", params={"limit": 1})).json() == told
 
@@ -76,14 +76,14 @@ async def test_tables_are_listed_with_rows_and_freshness(lake: Premises) -> None
     assert (await lake.http.get("/api/analytics")).json() == [
         {
             "table": "agent_hourly",
-            "meaning": "One agent in one hour: what it did, how fast, and for how much.",
+            "meaning": "One agent in one hour: its runs, their times and their cost.",
             "rows": 12,
             "throughId": 42,
             "writtenAt": 0,
         },
         {
             "table": "channel_daily",
-            "meaning": "One channel on one day: what people sent and what they got.",
+            "meaning": "One channel on one day: messages, people and responses.",
             "rows": 0,
             "throughId": 42,
             "writtenAt": 0,
@@ -115,10 +115,10 @@ async def test_an_installation_without_the_pipeline_says_what_to_install(
 @pytest.mark.parametrize(
     ("path", "status", "words"),
     [
-        ("memory_chunks", 404, "There are agent_hourly,"),
-        ("silver.runs", 404, "There are agent_hourly,"),
+        ("memory_chunks", 404, "Choose one of agent_hourly,"),
+        ("silver.runs", 404, "Choose one of agent_hourly,"),
         ("gold.alerts", 404, "tinyagi pipeline run"),
-        ("channel_daily?agent=coder", 400, "does not tell agents apart"),
+        ("channel_daily?agent=coder", 400, "has no agent column"),
         ("agent_hourly?limit=10001", 400, "limit"),
         ("agent_hourly?since=yesterday", 400, "since"),
         ("agent_hourly?until=253402300800000", 400, "until"),
@@ -134,7 +134,7 @@ async def test_what_cannot_be_read_is_refused_with_a_reason(lake: Premises, path
 
 
 async def test_the_client_reads_them_too(lake: Premises) -> None:
-    async with Client(str(lake.http.base_url)) as client:
+    async with AsyncClient(str(lake.http.base_url)) as client:
         (first, _) = await client.analytics.tables()
         read = await client.analytics.rows(first.table, since="2026-03-03", agent="writer", limit=5)
 

@@ -30,7 +30,7 @@ async def test_a_task_is_added_and_read(premises: Premises) -> None:
 
     assert task.keys() == {
         *("id", "number", "identifier", "title", "description", "status", "assignee", "assigneeType", "projectId"),
-        *("position", "createdAt", "updatedAt"),
+        *("position", "sortOrder", "commentCount", "createdAt", "updatedAt"),
     }
     assert (task["number"], task["identifier"], task["status"]) == (1, "WEB-1", "backlog")
     assert (task["assignee"], task["assigneeType"], task["projectId"]) == ("coder", "agent", project["id"])
@@ -89,7 +89,7 @@ async def test_a_change_of_a_task_merges_and_null_takes_away(premises: Premises)
     freed = (await premises.http.put(address, json={"assignee": None, "projectId": None})).json()["task"]
 
     assert {**renamed, "updatedAt": 0} == {**task, "title": "Build more", "updatedAt": 0}
-    assert (freed["assignee"], freed["assigneeType"], freed["projectId"]) == (None, None, None)
+    assert (freed["assignee"], freed["assigneeType"], freed["projectId"]) == ("", "", "")
     assert (freed["title"], freed["identifier"]) == ("Build more", task["identifier"])
 
 
@@ -142,11 +142,11 @@ NO_TASKS: Final[Sequence[dict[str, object]]] = (
     {"description": "x" * 100_001},
     {"status": "lost"},
     {"assignee": "ghost"},
-    {"assignee": ""},
+    {"assignee": " "},
     {"assignee": "coder", "assigneeType": "team"},
     {"assigneeType": "robot"},
     {"projectId": "proj_00000000"},
-    {"projectId": ""},
+    {"projectId": " "},
 )
 
 
@@ -204,11 +204,12 @@ async def test_a_project_is_added_read_changed_and_deleted(premises: Premises) -
     assert project.keys() == {"id", "name", "description", "prefix", "color", "status", "createdAt", "updatedAt"}
     assert (await premises.http.get(address)).json() == project
     changed = (await premises.http.put(address, json={"status": "archived", "color": None})).json()["project"]
-    assert {**changed, "updatedAt": 0} == {**project, "status": "archived", "color": None, "updatedAt": 0}
+    assert {**changed, "updatedAt": 0} == {**project, "status": "archived", "color": changed["color"], "updatedAt": 0}
+    assert changed["color"] not in {None, "", project["color"]}
     assert (await premises.http.get("/api/projects")).json() == [changed]
     assert (await premises.http.delete(address)).json() == {"ok": True}
     assert (await premises.http.get(address)).status_code == 404
-    assert (await premises.http.get(f"/api/tasks/{task['id']}")).json()["projectId"] is None
+    assert (await premises.http.get(f"/api/tasks/{task['id']}")).json()["projectId"] == ""
 
 
 async def test_no_two_projects_share_a_prefix(premises: Premises) -> None:
@@ -226,7 +227,7 @@ NO_PROJECTS: Final[Sequence[dict[str, object]]] = (
     {"name": " "},
     {"name": "\ud800"},
     {"description": "\ud800"},
-    {"prefix": ""},
+    {"prefix": " "},
     {"prefix": "1A"},
     {"prefix": "A-B"},
     {"prefix": "TOOLONGPREFIX"},

@@ -119,7 +119,7 @@ async def test_a_fault_of_ours_is_answered_too(premises: Premises, monkeypatch: 
     told = await premises.http.post("/api/message", json={"message": "hello", "agent": "coder"})
 
     assert told.status_code == 500
-    assert "fault of TinyAGI" in told.json()["error"]
+    assert "Internal error in TinyAGI" in told.json()["error"]
 
 
 async def test_a_server_that_stops_waits_for_a_message_that_is_being_stored(

@@ -8,8 +8,8 @@ import pytest
 
 from tests.server.conftest import TOKEN, Premises
 from tinyagi.server import guard
+from tinyagi.server.access import RateLimit
 from tinyagi.server.guard import WRONG_TOKENS_PER_MINUTE
-from tinyagi.server.limits import RateLimit
 
 MESSAGE = b'{"message": "hello", "agent": "coder"}'
 

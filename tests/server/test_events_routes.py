@@ -17,7 +17,7 @@ async def test_the_log_is_read_in_its_order_from_a_cursor_on(premises: Premises)
     received = next(event for event in events if event["type"] == "message_received")
     assert (received["messageId"], received["conversationId"]) == (sent.message_id, sent.conversation_id)
     assert received["agentId"] == "coder"
-    assert received["payload"]["message"]["message"] == "build it"
+    assert received["payload"]["message"]["message"] == "@coder build it"
     assert received["timestamp"] >= received["conversationStartedAt"]
 
     after = (await premises.http.get("/api/events", params={"after": ids[1], "limit": 2})).json()
@@ -31,7 +31,7 @@ async def test_texts_are_whole_in_the_log(premises: Premises) -> None:
 
     (received,) = (await premises.http.get("/api/events", params={"type": "message_received"})).json()
 
-    assert received["payload"]["message"]["message"].strip() == long.strip()
+    assert received["payload"]["message"]["message"] == f"@coder {long}"
 
 
 async def test_one_type_is_read_alone(premises: Premises) -> None:

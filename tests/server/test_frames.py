@@ -9,10 +9,26 @@ from hypothesis import strategies as st
 
 from tests.server.facts import CLAIM, every_fact, recorded
 from tests.support.builders import a_message
-from tinyagi.domain.events import EVENT_TYPES, AgentProgress, LanePaused, RecordedEvent, SettingsRejected
-from tinyagi.engine.live import LiveProgress
-from tinyagi.server.frames import ALIASES, connected, frame_of, frame_of_progress, keep_alive, reset
-from tinyagi.server.projections import _OWN, _PLAIN, SHOWN
+from tinyagi.domain.events import (
+    EVENT_TYPES,
+    AgentProgress,
+    LanePaused,
+    MessageReceived,
+    RecordedEvent,
+    SettingsRejected,
+)
+from tinyagi.domain.ids import AgentId
+from tinyagi.domain.messages import Message
+from tinyagi.engine.live_progress import ProgressUpdate
+from tinyagi.server.event_fields import _FIELD_NAMES, _PROJECTIONS, TEXT_CHARS
+from tinyagi.server.event_frames import (
+    ALIASES,
+    connected_frame,
+    frame_of,
+    frame_of_progress,
+    keep_alive_frame,
+    reset_frame,
+)
 
 STORED = sorted(set(EVENT_TYPES) - {"agent_progress"})
 
@@ -33,7 +49,7 @@ def data_of(event_type: str, text: str = "hello") -> dict[str, Any]:
 
 
 def test_every_type_of_the_log_has_its_fields_decided() -> None:
-    assert set(EVENT_TYPES) == {*_OWN, *_PLAIN, AgentProgress.type}
+    assert set(EVENT_TYPES) == {*_PROJECTIONS, *_FIELD_NAMES, AgentProgress.type}
 
 
 @pytest.mark.parametrize("event_type", STORED)
@@ -51,14 +67,15 @@ def test_every_fact_says_what_it_is_when_and_whose(event_type: str) -> None:
 def test_no_fact_is_sent_with_a_text_without_end(event_type: str) -> None:
     frame = frame_of(recorded(every_fact("x" * 1_000_000)[event_type]))
 
-    assert len(frame.both) < 5 * SHOWN
+    assert len(frame.both) < 5 * TEXT_CHARS
 
 
 @pytest.mark.parametrize("event_type", sorted(ALIASES))
 def test_the_alias_goes_first_and_without_an_id(event_type: str) -> None:
     if event_type == "agent_progress":
         return
-    frame = frame_of(recorded(every_fact()[event_type], 7))
+    facts = {**every_fact(), "message_received": MessageReceived(a_message()._asdict(), 1)}
+    frame = frame_of(recorded(facts[event_type], 7))
 
     assert frame.both.endswith(frame.canonical)
     alias, canonical = fields_of(frame.both.removesuffix(frame.canonical)), fields_of(frame.canonical)
@@ -66,6 +83,24 @@ def test_the_alias_goes_first_and_without_an_id(event_type: str) -> None:
     assert (canonical["id"], canonical["event"]) == ("7", event_type)
     assert alias["event"] == json.loads(alias["data"])["type"] == ALIASES[event_type]
     assert json.loads(alias["data"]) | {"type": event_type} == json.loads(canonical["data"])
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        a_message(from_agent=AgentId("writer")),
+        a_message(channel="chatroom"),
+        a_message(channel="schedule", sender="Scheduler"),
+        a_message(channel="heartbeat"),
+        a_message(channel="board"),
+    ],
+    ids=["hand-off", "room post", "schedule", "heartbeat", "task"],
+)
+def test_only_messages_of_people_have_the_alias_of_an_incoming_message(message: Message) -> None:
+    frame = frame_of(recorded(MessageReceived(message._asdict(), 1)))
+
+    assert fields_of(frame.canonical)["event"] == "message_received"
+    assert frame.both == frame.canonical
 
 
 def test_a_fact_without_an_alias_is_one_frame() -> None:
@@ -84,7 +119,7 @@ def test_a_message_is_told_by_its_first_characters() -> None:
 def test_an_answer_is_shortened_and_its_length_is_told() -> None:
     done, ready = data_of("chain_step_done", "a" * 9_000), data_of("response_ready", "a" * 9_000)
 
-    assert done["content"] == done["responseText"] == ready["responseText"] == "a" * SHOWN
+    assert done["content"] == done["responseText"] == ready["responseText"] == "a" * TEXT_CHARS
     assert done["responseLength"] == ready["responseLength"] == 9_000
     assert (done["role"], done["isTeamMessage"], done["agentName"], done["durationMs"]) == (
         *("assistant", True, "coder", 1500),
@@ -123,13 +158,14 @@ def test_a_fact_of_a_later_version_is_passed_on_with_what_every_fact_has() -> No
 
 
 def test_live_text_has_no_id() -> None:
-    progress = LiveProgress(a_message(id=3), AgentProgress(CLAIM, "thinking"))
+    progress = ProgressUpdate(a_message(id=3), AgentProgress(CLAIM, "thinking"))
 
-    frame = frame_of_progress(progress, now=5)
+    frame = frame_of_progress(progress, now=5, name_of=str.title)
 
     assert b"id: " not in frame.both
     data = json.loads(fields_of(frame.canonical)["data"])
     assert (data["text"], data["agentId"], data["claimId"], data["timestamp"]) == ("thinking", "coder", "claim_1", 5)
+    assert data["agentName"] == "Coder"
     assert frame.both.startswith(b"event: agent:progress\n")
 
 
@@ -146,20 +182,20 @@ def test_no_text_breaks_a_frame(text: str) -> None:
 
 
 def test_the_first_frame_says_where_a_reader_resumes_that_saw_nothing_else() -> None:
-    assert fields_of(connected(41, 50, now=5)) == {
+    assert fields_of(connected_frame(41, 50, now=5)) == {
         "id": "41",
         "event": "connected",
         "data": '{"type":"connected","timestamp":5,"head":50}',
     }
-    assert "id" not in fields_of(connected(None, 50, now=5))
+    assert "id" not in fields_of(connected_frame(None, 50, now=5))
 
 
 def test_a_reset_has_the_id_from_which_nothing_is_missing() -> None:
-    fields = fields_of(reset(99, "pruned", 100, 200, now=5))
+    fields = fields_of(reset_frame(99, "pruned", 100, 200, now=5))
 
     assert (fields["id"], fields["event"]) == ("99", "reset")
     assert json.loads(fields["data"])["oldest"] == 100
 
 
 def test_a_keep_alive_is_an_id_and_nothing_else() -> None:
-    assert keep_alive(12) == b"id: 12\n\n"
+    assert keep_alive_frame(12) == b"id: 12\n\n"

@@ -3,6 +3,7 @@
 import pytest
 
 from tests.server.conftest import Premises
+from tests.support.puppet import in_turn
 
 
 async def test_what_an_agent_was_asked_and_answered_comes_newest_first(premises: Premises) -> None:
@@ -19,8 +20,9 @@ async def test_what_an_agent_was_asked_and_answered_comes_newest_first(premises:
         "channel": "web",
         "sender": "Ada",
         "message_id": sent.message_id,
-        "content": "build it",
+        "content": "@coder build it",
         "created_at": question["created_at"],
+        "from_agent": None,
     }
     assert (answer["role"], answer["content"]) == ("assistant", "echo: build it")
     assert answer["id"] > question["id"]
@@ -74,3 +76,25 @@ async def test_bounds_are_checked(premises: Premises, path: str, query: str) -> 
 
 async def test_what_is_no_agent_id_is_refused(premises: Premises) -> None:
     assert (await premises.http.get("/api/agents/Not An Id/messages")).status_code == 400
+
+
+async def test_what_teammates_and_rooms_said_is_shown_on_request_only(premises: Premises) -> None:
+    premises.puppet.plays["coder"] = in_turn("Built. [@tester: test it] [#dev: it is built]", "ok")
+    await premises.send("@coder build it", sender="Ada")
+    await premises.http.post("/api/chatroom/dev", json={"message": "cake", "sender": "Ada"})
+    await premises.drained()
+
+    shown = (await premises.http.get("/api/agents/tester/messages")).json()
+    everything = (await premises.http.get("/api/agents/tester/messages?internal=true")).json()
+    of_all = (await premises.http.get("/api/agent-messages")).json()
+    all_of_all = (await premises.http.get("/api/agent-messages?internal=true")).json()
+
+    assert {line["role"] for line in shown} == {"assistant"}
+    asked = {line["content"].partition("\n")[0]: line["from_agent"] for line in everything if line["role"] == "user"}
+    assert asked == {
+        "[Message from teammate @coder]:": "coder",
+        "[Chat room #dev — @coder]:": "coder",
+        "[Chat room #dev — @Ada]:": None,
+    }
+    assert [line["content"] for line in of_all if line["role"] == "user"] == ["@coder build it"]
+    assert len(all_of_all) > len(of_all)

@@ -11,7 +11,8 @@ from tests.server.conftest import Premises
 from tests.support.raw_http import request, status_of
 from tinyagi.domain.errors import InvalidInput
 from tinyagi.server import http
-from tinyagi.server.http import JoinedWrites, bind
+from tinyagi.server.http import bind
+from tinyagi.server.http_protocol import RequestTransport
 
 
 @pytest.mark.parametrize("part", [b"GET /api/st", b"POST /api/message HTTP/1.1\r\ncontent-length: 100\r\n\r\n{"])
@@ -64,7 +65,7 @@ HEAD = b"HTTP/1.1 200 OK\r\n\r\n"
 
 async def test_a_head_is_sent_with_the_first_piece_of_its_body() -> None:
     recorder = Recorder()
-    joined = JoinedWrites(recorder, asyncio.get_running_loop())
+    joined = RequestTransport(recorder, asyncio.get_running_loop())
     for piece in (HEAD, b"first", b"second"):
         joined.write(piece)
 
@@ -73,7 +74,7 @@ async def test_a_head_is_sent_with_the_first_piece_of_its_body() -> None:
 
 async def test_a_head_without_a_body_is_sent_all_the_same() -> None:
     recorder = Recorder()
-    joined = JoinedWrites(recorder, asyncio.get_running_loop())
+    joined = RequestTransport(recorder, asyncio.get_running_loop())
     joined.write(HEAD)
     await asyncio.sleep(0)
 
@@ -82,7 +83,7 @@ async def test_a_head_without_a_body_is_sent_all_the_same() -> None:
 
 async def test_a_head_is_sent_before_the_connection_is_closed() -> None:
     recorder = Recorder()
-    joined = JoinedWrites(recorder, asyncio.get_running_loop())
+    joined = RequestTransport(recorder, asyncio.get_running_loop())
     joined.write(HEAD)
     joined.close()
     await asyncio.sleep(0)

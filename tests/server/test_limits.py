@@ -1,6 +1,6 @@
 """The bucket: so many a minute for each key, and no memory without end."""
 
-from tinyagi.server.limits import MOST_KEYS, RateLimit
+from tinyagi.server.access import MOST_KEYS, RateLimit
 
 
 class Clock:

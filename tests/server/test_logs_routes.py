@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.server.conftest import Premises
-from tinyagi.server.log_tail import BLOCK, MOST_BYTES, last_lines
+from tinyagi.log_reader import BLOCK, MOST_BYTES, last_lines
 
 
 def line(second: int, text: str) -> str:
@@ -18,9 +18,24 @@ def write(path: Path, *lines: str) -> None:
 
 
 async def texts(premises: Premises, **query: str | int) -> list[str]:
-    answer = await premises.http.get("/api/logs", params=query)
+    answer = await premises.http.get("/api/logs", params={"format": "json", **query})
     assert answer.status_code == 200
     return [json.loads(one)["text"] for one in answer.json()["lines"]]
+
+
+async def test_lines_are_for_people_unless_json_is_asked_for(premises: Premises) -> None:
+    broken = {"time": "2030-01-01T00:00:02.000Z", "level": "ERROR", "text": "lane broke off", "trace": "a\nKeyError: 1"}
+    write(premises.home.logs / "queue.log", line(1, "two\nlines"), json.dumps(broken), "no JSON \x1b at all", "7")
+
+    lines = (await premises.http.get("/api/logs")).json()["lines"]
+
+    assert lines == [
+        "[2030-01-01T00:00:01.000Z] [INFO] two lines",
+        "[2030-01-01T00:00:02.000Z] [ERROR] lane broke off (KeyError: 1)",
+        "no JSON at all",
+        "7",
+    ]
+    assert (await premises.http.get("/api/logs?format=xml")).status_code == 400
 
 
 async def test_one_log_is_read_from_its_end(premises: Premises) -> None:
@@ -44,7 +59,7 @@ async def test_a_line_without_a_time_stays_behind_the_one_before_it(premises: Pr
     write(premises.home.logs / "queue.log", line(1, "a"), "no JSON at all", line(4, "d"))
     write(premises.home.logs / "daemon.log", line(2, "b"))
 
-    lines = (await premises.http.get("/api/logs")).json()["lines"]
+    lines = (await premises.http.get("/api/logs?format=json")).json()["lines"]
 
     assert lines == [line(1, "a"), "no JSON at all", line(2, "b"), line(4, "d")]
 

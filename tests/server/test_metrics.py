@@ -7,9 +7,10 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.server.conftest import Premises
 from tests.support.puppet import Gate
 from tinyagi.domain.ids import AgentId
-from tinyagi.engine.archiving import LAKE, Lag
+from tinyagi.engine.pipeline_trigger import LAKE, LakeLag
 from tinyagi.server.metrics import Figures, Metrics
-from tinyagi.store.base import LaneDepth, LogBounds, QueueDepth
+from tinyagi.store.depth import LaneDepth, QueueDepth
+from tinyagi.store.event_log import LogBounds
 
 Figure = tuple[str, frozenset[tuple[str, str]]]
 LANE = 'we"ird\n\\lane'
@@ -23,9 +24,9 @@ NOW = Figures(
     runs=2,
     readers=5,
     dropped_readers=6,
-    lag=Lag(through_id=90, head_id=99, events=9, seconds=61.5),
-    is_archiving=True,
-    failed_archivings=2,
+    lag=LakeLag(through_id=90, head_id=99, events=9, seconds=61.5),
+    pipeline_running=True,
+    pipeline_failures=2,
 )
 
 
@@ -91,7 +92,7 @@ def test_the_state_of_the_queue_and_the_stream_is_told() -> None:
 
 
 def test_where_nobody_wants_a_lake_no_figure_says_that_it_is_behind() -> None:
-    found = rendered(Metrics(), replace(NOW, lag=None, is_archiving=False))
+    found = rendered(Metrics(), replace(NOW, lag=None, pipeline_running=False))
 
     assert named("tinyagi_lake_lag_seconds") not in found
     assert named("tinyagi_lake_lag_events") not in found

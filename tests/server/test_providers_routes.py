@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Final
 
+import pytest
+
 from tests.server.conftest import Premises
 
 KEY = "sk-local-0123456789abcdef"
@@ -14,7 +16,7 @@ async def test_a_provider_is_added_and_its_key_never_shown(premises: Premises) -
     added = await premises.http.put("/api/custom-providers/local", json=LOCAL)
     listed = await premises.http.get("/api/custom-providers")
 
-    assert added.json() == {"ok": True, "provider": MASKED}
+    assert added.json() == {"ok": True, "provider": MASKED, "notes": []}
     assert listed.json() == {"local": MASKED}
     assert premises.engine.settings.current.custom_providers["local"].api_key == KEY
     (entry,) = await premises.store.audit.recent()
@@ -32,6 +34,56 @@ async def test_a_masked_key_that_comes_back_leaves_the_stored_one(premises: Prem
     assert answer.status_code == 200
     provider = premises.engine.settings.current.custom_providers["local"]
     assert (provider.api_key, provider.model, provider.name) == (KEY, None, "Local")
+
+
+ELSEWHERE = "https://elsewhere.example/v1"
+
+
+async def key_of_local(premises: Premises) -> str | None:
+    provider = premises.engine.settings.current.custom_providers["local"]
+    assert provider.base_url.startswith(ELSEWHERE)
+    return provider.api_key
+
+
+@pytest.mark.parametrize("sent", [{}, {"api_key": MASKED["api_key"]}, {"api_key": None}])
+async def test_a_key_does_not_follow_its_provider_to_another_address(premises: Premises, sent: dict[str, str]) -> None:
+    await premises.http.put("/api/custom-providers/local", json=LOCAL)
+    answer = await premises.http.put("/api/custom-providers/local", json={"base_url": ELSEWHERE, **sent})
+
+    assert await key_of_local(premises) is None
+    assert KEY not in premises.home.settings_file.read_text()
+    assert answer.json()["provider"] == {name: LOCAL[name] for name in ("name", "harness", "model")} | {
+        "base_url": ELSEWHERE
+    }
+    (note,) = answer.json()["notes"]
+    assert "custom:local" in note
+    assert "api_key" in note
+
+
+@pytest.mark.parametrize("path", ["/api/settings", "/api/setup"])
+async def test_a_key_does_not_follow_by_way_of_the_settings(premises: Premises, path: str) -> None:
+    await premises.http.put("/api/custom-providers/local", json=LOCAL)
+    patch = {"custom_providers": {"local": {"base_url": ELSEWHERE, "api_key": MASKED["api_key"]}}}
+    answer = await premises.http.request("POST" if path == "/api/setup" else "PUT", path, json=patch)
+
+    assert await key_of_local(premises) is None
+    assert "custom:local" in answer.json()["notes"][0]
+
+
+@pytest.mark.parametrize("key", [KEY, "sk-another-0123456789"])
+async def test_a_key_that_is_sent_again_goes_to_the_new_address(premises: Premises, key: str) -> None:
+    await premises.http.put("/api/custom-providers/local", json=LOCAL)
+    answer = await premises.http.put("/api/custom-providers/local", json={"base_url": ELSEWHERE, "api_key": key})
+
+    assert await key_of_local(premises) == key
+    assert answer.json()["notes"] == []
+
+
+async def test_a_slash_at_the_end_is_no_other_address(premises: Premises) -> None:
+    await premises.http.put("/api/custom-providers/local", json={**LOCAL, "base_url": ELSEWHERE})
+    await premises.http.put("/api/custom-providers/local", json={"base_url": f"{ELSEWHERE}/"})
+
+    assert await key_of_local(premises) == KEY
 
 
 NO_PROVIDERS: Final[Sequence[tuple[str, object, str]]] = (

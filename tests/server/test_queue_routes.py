@@ -9,7 +9,7 @@ import pytest
 from tests.server.conftest import Premises
 from tests.support.puppet import Gate, failing
 from tinyagi.domain.ids import AgentId
-from tinyagi.store.clock import wall_clock
+from tinyagi.system.clock import wall_clock
 
 CODER = AgentId("coder")
 BEYOND_ALL = 2**63
@@ -29,8 +29,18 @@ async def test_an_empty_queue_counts_nothing(premises: Premises) -> None:
     answer = await premises.http.get("/api/queue/status")
 
     assert answer.status_code == 200
-    names = ("pending", "processing", "completed", "dead", "incoming", "queued", "outgoing", "activeConversations")
-    assert answer.json() == dict.fromkeys(names, 0)
+    names = (
+        "pending",
+        "processing",
+        "completed",
+        "dead",
+        "waiting",
+        "incoming",
+        "queued",
+        "outgoing",
+        "activeConversations",
+    )
+    assert answer.json() == {**dict.fromkeys(names, 0), "retrying": 0, "nextRetryAt": None}
 
 
 async def test_the_status_counts_what_waits_runs_and_is_done(premises: Premises) -> None:
@@ -40,19 +50,28 @@ async def test_the_status_counts_what_waits_runs_and_is_done(premises: Premises)
     await premises.send("@coder first", sender="Ada")
     await gate.reached.wait()
     await premises.send("@coder second", sender="Bob")
+    await premises.store.lanes.pause(AgentId("tester"))
+    await premises.send("@tester third")
+    await premises.send("@tester fourth")
 
     status = (await premises.http.get("/api/queue/status")).json()
+    lanes = {lane["agent"]: lane for lane in (await premises.http.get("/api/queue/agents")).json()}
 
     assert status == {
-        "pending": 1,
+        "pending": 2,
         "processing": 1,
         "completed": 1,
         "dead": 0,
-        "incoming": 1,
+        "waiting": 3,
+        "incoming": 2,
         "queued": 1,
         "outgoing": 1,
-        "activeConversations": 2,
+        "activeConversations": 4,
+        "retrying": 0,
+        "nextRetryAt": None,
     }
+    counts = {agent: (lane["pending"], lane["queued"], lane["waiting"]) for agent, lane in lanes.items()}
+    assert counts == {"coder": (0, 1, 1), "writer": (0, 0, 0), "tester": (2, 0, 2)}
     gate.open.set()
 
 
@@ -64,6 +83,7 @@ async def test_every_agent_has_a_lane_in_the_list(premises: Premises) -> None:
         "agent": "coder",
         "pending": 0,
         "queued": 0,
+        "waiting": 0,
         "processing": 0,
         "dead": 0,
         "paused": False,
@@ -102,11 +122,35 @@ async def test_what_runs_is_listed_with_what_it_says(premises: Premises) -> None
     (running,) = (await premises.http.get("/api/queue/processing")).json()
 
     assert running["messageId"] == sent.message_id
-    assert (running["channel"], running["sender"], running["message"]) == ("web", "Ada", "build it")
+    assert (running["channel"], running["sender"], running["message"]) == ("web", "Ada", "@coder build it")
     assert (running["agent"], running["status"], running["attempt"]) == ("coder", "processing", 1)
     assert running["processAlive"] is True
     assert running["progress"] == "coder works on it"
     assert 0 <= running["duration"] <= wall_clock() - running["startedAt"]
+    gate.open.set()
+
+
+async def test_what_waits_is_listed_after_what_runs(premises: Premises) -> None:
+    gate = premises.puppet.plays["coder"] = Gate()
+    await premises.store.lanes.pause(AgentId("writer"))
+    await premises.send("@writer wait")
+    await premises.send("@coder first", sender="Ada")
+    await gate.reached.wait()
+    await premises.send("@coder second", sender="Bob")
+    await premises.send("@coder much later", delay=timedelta(hours=1))
+
+    listed = (await premises.http.get("/api/queue/processing")).json()
+    page = (await premises.http.get("/api/queue/processing?limit=2")).json()
+
+    assert [(one["message"], one["status"]) for one in listed] == [
+        ("@coder first", "processing"),
+        ("@writer wait", "queued"),
+        ("@coder second", "queued"),
+        ("@coder much later", "queued"),
+    ]
+    waiting = listed[1]
+    assert (waiting["processAlive"], waiting["startedAt"], waiting["duration"]) == (False, None, 0)
+    assert [one["id"] for one in page] == [one["id"] for one in listed[:2]]
     gate.open.set()
 
 
@@ -124,21 +168,22 @@ async def test_what_another_process_runs_is_not_alive_here(premises: Premises) -
     assert answer.status_code == 404
 
 
-async def test_a_run_is_killed_by_name_of_who_asked(premises: Premises) -> None:
+@pytest.mark.parametrize(("headers", "who"), [({}, "the owner"), ({"X-TinyAGI-Client": "office"}, "office")])
+async def test_a_killed_run_says_who_stopped_it(premises: Premises, headers: dict[str, str], who: str) -> None:
     gate = premises.puppet.plays["coder"] = Gate()
     await premises.send("@coder build it")
     await gate.reached.wait()
     (running,) = (await premises.http.get("/api/queue/processing")).json()
 
-    answer = await premises.http.post(f"/api/queue/processing/{running['id']}/kill")
+    answer = await premises.http.post(f"/api/queue/processing/{running['id']}/kill", headers=headers)
 
     assert answer.json() == {"ok": True, "agent": "coder", "processKilled": True}
     assert premises.puppet.cancelled == ["coder"]
     (dead,) = (await premises.http.get("/api/queue/dead")).json()
-    assert dead["failedReason"].startswith("stopped by ")
+    assert dead["failedReason"] == f"stopped by {who}"
     (entry,) = (await premises.http.get("/api/audit")).json()
     assert (entry["action"], entry["target"]) == ("stop_run", str(running["id"]))
-    assert entry["who"] == dead["failedReason"].removeprefix("stopped by ")
+    assert "127.0.0.1" in entry["who"]
 
 
 async def test_what_does_not_run_cannot_be_killed(premises: Premises) -> None:
@@ -158,7 +203,7 @@ async def test_a_paused_lane_begins_nothing_until_it_is_resumed(premises: Premis
     await premises.send("@coder build it")
 
     lanes = (await premises.http.get("/api/queue/agents")).json()
-    assert (lanes[0]["paused"], lanes[0]["pending"], lanes[0]["queued"]) == (True, 1, 1)
+    assert (lanes[0]["paused"], lanes[0]["pending"], lanes[0]["queued"]) == (True, 1, 0)
     assert premises.puppet.requests == []
 
     assert (await premises.http.post("/api/queue/agents/coder/resume")).json() == {"ok": True}
@@ -187,7 +232,7 @@ async def test_a_dead_message_is_listed_with_why_it_died(premises: Premises) -> 
         "channel": "web",
         "sender": "Ada",
         "senderId": "4711",
-        "message": "break",
+        "message": "@coder break",
         "messageId": dead["conversationId"],
         "agent": "coder",
     }

@@ -10,8 +10,8 @@ from tests.support.lakes import lay
 from tests.support.log import read_all
 from tests.support.puppet import in_turn
 from tests.support.silver import silver_rows
-from tinyagi.engine.chats import CONSUMER
-from tinyagi.store.base import Retention
+from tinyagi.domain.limits import Retention
+from tinyagi.engine.chat_files import CONSUMER
 
 AT_ONCE = timedelta(seconds=-1)
 
@@ -53,6 +53,7 @@ async def test_nobody_notices_what_was_pruned(premises: Premises) -> None:
     addresses = (
         *(f"/api/traces/{one['id']}" for one in conversations),
         *("/api/conversations", "/api/agents/coder/messages", "/api/agent-messages", "/api/chatroom/dev"),
+        *("/api/agents/tester/messages", "/api/agents/tester/messages?internal=true"),
     )
     before = {address: await read(premises, address) for address in addresses}
     assert any(span["children"] for address in before if "traces" in address for span in before[address]["spans"])

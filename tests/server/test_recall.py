@@ -14,7 +14,7 @@ from tests.server.conftest import Premises
 from tests.support.lakes import lay
 from tinyagi import wiring
 from tinyagi.agents.skills import default_skills
-from tinyagi.store.clock import wall_clock
+from tinyagi.system.clock import wall_clock
 
 
 def piece(number: int, agent: str, text: str) -> dict[str, Any]:

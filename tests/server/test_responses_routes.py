@@ -1,6 +1,7 @@
 """Responses over HTTP: what was said, what a channel has to deliver, and what became of it."""
 
 import json
+from pathlib import Path
 
 import apsw
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from tests.server.conftest import Premises
 from tinyagi.domain.ids import AgentId
 from tinyagi.domain.responses import NewResponse
-from tinyagi.store.clock import wall_clock
+from tinyagi.system.clock import wall_clock
 
 TO_ADA = {"channel": "telegram", "sender": "Ada", "message": "The build is green."}
 
@@ -26,7 +27,7 @@ async def test_answers_are_listed_newest_first(premises: Premises) -> None:
         *("conversationId", "agent", "files", "status"),
     }
     assert (rows[0]["channel"], rows[0]["sender"], rows[0]["senderId"]) == ("web", "Ada", "4711")
-    assert (rows[0]["originalMessage"], rows[0]["agent"], rows[0]["files"]) == ("three", "coder", [])
+    assert (rows[0]["originalMessage"], rows[0]["agent"], rows[0]["files"]) == ("@coder three", "coder", [])
     assert rows[0]["timestamp"] <= wall_clock()
 
 
@@ -76,7 +77,9 @@ async def test_an_agent_writes_on_its_own_account(premises: Premises) -> None:
     (waiting,) = (await premises.http.get("/api/responses/pending", params={"channel": "telegram"})).json()
     assert waiting["messageId"] == answer.json()["messageId"]
     assert (waiting["agent"], waiting["senderId"]) == ("coder", "4711")
-    assert waiting["files"] == [str(folder / "plan.txt")]
+    (copy,) = map(Path, waiting["files"])
+    assert copy.is_relative_to(premises.home.files)
+    assert copy.read_bytes() == (folder / "plan.txt").read_bytes()
 
 
 @pytest.mark.parametrize(
@@ -89,6 +92,8 @@ async def test_an_agent_writes_on_its_own_account(premises: Premises) -> None:
         {"sender": "\udfff"},
         {"sender": "a" * 257},
         {"senderId": "\ud800"},
+        {"senderId": "4\n7"},
+        {"sender": "A\x1bB"},
         {"channel": "Not A Channel"},
         {"agent": "ghost"},
         {"agent": "../coder"},

@@ -5,6 +5,8 @@ import time
 from collections.abc import Sequence
 from typing import Any, Final
 
+import pytest
+
 from tests.server.conftest import Premises
 
 DAILY = {"agentId": "coder", "message": "report", "cron": "0 9 * * *", "timezone": "Europe/Berlin"}
@@ -50,7 +52,7 @@ async def test_an_instant_is_a_date_with_its_offset_or_a_number(premises: Premis
     for given, shown in INSTANTS:
         schedule = await added(premises, cron=None, runAt=given)
 
-        assert (schedule["runAt"], schedule["nextAt"], schedule["cron"]) == (shown, shown, None)
+        assert (schedule["runAt"], schedule["nextAt"], schedule["cron"]) == (shown, shown, "")
 
 
 NO_INSTANTS: Final[Sequence[dict[str, object]]] = (
@@ -89,16 +91,15 @@ NO_SCHEDULES: Final[Sequence[dict[str, object]]] = (
     {"message": " \n"},
     {"message": "\ud800"},
     {"cron": "x"},
-    {"cron": ""},
+    {"cron": " "},
     {"cron": "61 * * * *"},
     {"cron": "0 0 31 2 *"},
     {"cron": "* " * 200},
-    {"label": ""},
     {"label": " "},
     {"label": "x" * 201},
     {"label": "\ud800"},
     {"channel": "Sched!"},
-    {"sender": ""},
+    {"sender": " "},
     {"timezone": "Mars/Base"},
     {"timezone": "../../etc/passwd"},
     {"timezone": "\ud800"},
@@ -148,7 +149,7 @@ async def test_a_repeated_schedule_becomes_a_single_one_and_its_zone_can_be_drop
     )
 
     changed = answer.json()["schedule"]
-    assert (changed["cron"], changed["runAt"], changed["timezone"]) == (None, "2130-01-31T09:00:00Z", None)
+    assert (changed["cron"], changed["runAt"], changed["timezone"]) == ("", "2130-01-31T09:00:00Z", None)
 
 
 async def test_a_schedule_is_switched_off_and_on(premises: Premises) -> None:
@@ -169,7 +170,7 @@ async def test_a_schedule_is_deleted_once(premises: Premises) -> None:
     assert (await premises.http.delete(address)).json() == {"ok": True}
     assert (await premises.http.delete(address)).status_code == 404
     assert (await premises.http.put(address, json={"message": "x"})).status_code == 404
-    assert (await premises.http.delete("/api/schedules/%20")).status_code == 400
+    assert (await premises.http.delete("/api/schedules/%20")).status_code == 404
 
 
 async def test_a_schedule_that_is_due_is_sent_and_says_when(premises: Premises) -> None:
@@ -187,3 +188,38 @@ async def test_a_schedule_that_is_due_is_sent_and_says_when(premises: Premises) 
 
 def _in_a_moment() -> int:
     return time.time_ns() // 1_000_000 + 1
+
+
+@pytest.mark.parametrize("channel", ["chatroom", "heartbeat", "board", "internal"])
+async def test_a_channel_of_the_engine_is_refused_as_it_is_for_messages(premises: Premises, channel: str) -> None:
+    schedule = await added(premises)
+
+    new = await premises.http.post("/api/schedules", json={**DAILY, "channel": channel})
+    changed = await premises.http.put(f"/api/schedules/{schedule['id']}", json={"channel": channel})
+
+    assert (new.status_code, changed.status_code) == (400, 400)
+    assert "reserved" in new.json()["error"]
+    assert (await premises.http.get("/api/schedules")).json() == [schedule]
+
+
+@pytest.mark.parametrize("label", ["daily", "every morning", "täglich"])
+async def test_a_schedule_is_changed_and_deleted_by_its_label(premises: Premises, label: str) -> None:
+    await added(premises, label=label)
+    other = await added(premises, label="other")
+
+    changed = await premises.http.put(f"/api/schedules/{label}", json={"enabled": False})
+    deleted = await premises.http.delete(f"/api/schedules/{label}")
+
+    assert changed.json()["schedule"]["enabled"] is False
+    assert deleted.json() == {"ok": True}
+    assert (await premises.http.get("/api/schedules")).json() == [other]
+
+
+async def test_an_id_goes_before_a_label(premises: Premises) -> None:
+    first = await added(premises, label="first")
+    await added(premises, label=first["id"])
+
+    await premises.http.delete(f"/api/schedules/{first['id']}")
+
+    (left,) = (await premises.http.get("/api/schedules")).json()
+    assert left["label"] == first["id"]

@@ -8,9 +8,9 @@ import httpx
 
 from tests.server.conftest import FakeDaemon, Premises
 from tinyagi.server.app import create_app
+from tinyagi.server.dependencies import Services
+from tinyagi.server.event_hub import EventHub
 from tinyagi.server.metrics import Metrics
-from tinyagi.server.services import Services
-from tinyagi.server.sse import Hub
 
 PORT = 3777
 
@@ -36,9 +36,9 @@ async def with_channel(premises: Premises, channel: FakeChannel) -> AsyncIterato
     services = Services(
         engine=engine,
         home=premises.home,
-        hub=Hub(engine.store, engine.live, engine.background, max_readers=1),
+        hub=EventHub(engine.store, engine.live, engine.background, max_readers=1),
         metrics=Metrics(),
-        daemon=FakeDaemon(),
+        restart=FakeDaemon().restart,
         port=PORT,
         version="0",
         started_at=0,
@@ -87,6 +87,6 @@ async def test_a_channel_that_this_daemon_does_not_have_is_not_found(premises: P
         answer = await premises.http.post(f"/api/services/channel/telegram/{verb}", json={})
 
         assert answer.status_code == 404
-        assert answer.json()["error"].startswith("This daemon runs no channel telegram; it runs: none.")
+        assert answer.json()["error"].startswith("This daemon does not run the channel telegram; it runs: none.")
         assert (await premises.http.post(f"/api/services/channel/T!/{verb}", json={})).status_code == 400
     assert (await premises.http.post("/api/services/channel/telegram/explode", json={})).status_code == 404

@@ -23,7 +23,8 @@ async def test_a_patch_is_merged_and_counts_at_once(premises: Premises) -> None:
     )
 
     settings = answer.json()["settings"]
-    assert answer.json().keys() == {"ok", "settings", "needsRestart"}
+    assert answer.json().keys() == {"ok", "settings", "needsRestart", "warnings", "notes"}
+    assert answer.json()["warnings"] == ["mine is not a setting and has no effect."]
     assert settings["agents"]["coder"] == {"name": "Coder", "provider": "scripted", "model": "opus"}
     assert (settings["mine"], "responses" in settings) == ({"a": 1}, False)
     assert answer.json()["needsRestart"] == []
@@ -77,7 +78,7 @@ INVALID: Final = (
     ("null", "body"),
     ("5", "The body"),
     ("", "body is missing"),
-    ("{'a': 1}", "no JSON"),
+    ("{'a': 1}", "not JSON"),
 )
 
 

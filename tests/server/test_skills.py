@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.server.conftest import Premises
+from tests.server.conftest import TOKEN, Premises
 from tinyagi.agents.skills import default_skills
+from tinyagi.domain.agent_token import agent_token
+from tinyagi.domain.ids import AgentId
 
 BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 # Notes of every call what came back; the function `api` of the skills calls it as it calls curl.
@@ -20,7 +22,7 @@ curl() {
   done
 }
 """
-MISSING = "There is nothing here"
+MISSING = "This path does not exist"
 SKILLS = {skill.id: skill.text for skill in default_skills() if "api()" in skill.text}
 
 
@@ -47,7 +49,9 @@ async def known_things(premises: Premises) -> dict[str, str]:
 async def test_every_call_of_a_skill_is_one_that_the_server_takes(
     closed_premises: Premises, tmp_path: Path, skill: str
 ) -> None:
-    closed_premises.token = "t0ken-of-the-agents-0123456789"
+    closed_premises.token = TOKEN
+    if skill == "admin":
+        closed_premises.settings["agents"]["coder"]["api_access"] = "all"
     closed_premises.settings["agents"]["checker"] = {"name": "Checker", "provider": "scripted"}
     async with closed_premises.serve() as premises:
         script = NOTING + "\n".join(BLOCK.findall(SKILLS[skill]))
@@ -62,7 +66,7 @@ async def test_every_call_of_a_skill_is_one_that_the_server_takes(
             env={
                 "PATH": os.environ["PATH"],
                 "TINYAGI_API_PORT": str(premises.port),
-                "TINYAGI_API_TOKEN": closed_premises.token,
+                "TINYAGI_API_TOKEN": agent_token(TOKEN, AgentId("coder")),
                 "TINYAGI_AGENT_ID": "coder",
             },
             stdout=asyncio.subprocess.DEVNULL,

@@ -13,9 +13,8 @@ from tests.server.event_source import EventSource, Seen, listening
 from tests.server.facts import recorded
 from tests.server.station import Station, station
 from tinyagi.domain.events import SettingsRejected
-from tinyagi.server.batches import CHUNK, PAGE, Batch, Recent
-from tinyagi.server.filters import Filter
-from tinyagi.server.pace import Pace
+from tinyagi.server.event_frames import BATCH_BYTES, PAGE, Batch, BatchCache, EventFilter
+from tinyagi.server.event_hub import LoopShare
 
 EVENTS = 5_000
 
@@ -97,9 +96,9 @@ async def test_a_reader_that_takes_nothing_is_dropped_and_nobody_else_notices(
         seen = await reading
         everybody = tuple(place.hub._readers)
 
-        place.hub._beat(everybody)
+        place.hub._keep_alive_all(everybody)
         assert place.hub.dropped == 0, "it has a whole period to go on"
-        place.hub._beat(everybody)
+        place.hub._keep_alive_all(everybody)
         await settled(lambda: place.hub.readers == 1)
 
         assert place.hub.dropped == 1
@@ -127,8 +126,8 @@ async def test_two_hundred_readers_are_sent_the_same(tmp_path: Path) -> None:
 async def test_equal_filters_share_their_bytes() -> None:
     batch = Batch.of_log([recorded(SettingsRejected("x"), number) for number in range(1, 4)], 3)
 
-    assert batch.chunk(Filter(agent="coder")) is batch.chunk(Filter(agent="coder"))
-    assert batch.chunk(Filter(agent="nobody")) == b""
+    assert batch.chunk(EventFilter(agent="coder")) is batch.chunk(EventFilter(agent="coder"))
+    assert batch.chunk(EventFilter(agent="nobody")) == b""
 
 
 async def test_the_hub_goes_on_when_the_log_was_locked_for_a_moment(
@@ -147,7 +146,7 @@ async def test_the_hub_goes_on_when_the_log_was_locked_for_a_moment(
             assert place.store.events.failures == 0
 
     assert [frame.id for frame in replayed + live] == [1, 2, 3, 4]
-    assert caplog.text.count("The event stream waits") == 2, "once each time, not once a try"
+    assert caplog.text.count("the event stream cannot read the log") == 2, "once each time, not once a try"
 
 
 async def test_live_text_and_keep_alives_go_on_while_the_log_is_locked(tmp_path: Path) -> None:
@@ -157,7 +156,7 @@ async def test_live_text_and_keep_alives_go_on_while_the_log_is_locked(tmp_path:
         await place.store.events.failed.wait()
         place.say("still here")
         assert (await source.next()).data["text"] == "still here"
-        place.hub._beat(tuple(place.hub._readers))
+        place.hub._keep_alive_all(tuple(place.hub._readers))
         assert (await source.next()).id == 0
 
         place.store.events.failures = 0
@@ -183,12 +182,12 @@ def test_a_batch_ends_where_its_bytes_do() -> None:
     batch = Batch.of_log(events, PAGE)
 
     assert batch.last < PAGE
-    assert CHUNK <= batch.size < CHUNK + 2_000
+    assert BATCH_BYTES <= batch.size < BATCH_BYTES + 2_000
     assert Batch.of_log(events[:3], 9).last == 9
 
 
 def test_what_was_used_lately_is_kept_up_to_a_size() -> None:
-    recent = Recent(kept=10_000)
+    recent = BatchCache(max_bytes=10_000)
     batch = Batch.of_log([recorded(SettingsRejected("x" * 1_000))], 7)
 
     for after in range(20):
@@ -201,28 +200,28 @@ def test_what_was_used_lately_is_kept_up_to_a_size() -> None:
 
 @pytest.mark.parametrize("types", [{"settings_rejected"}, {"message_dead"}])
 def test_bytes_for_many_filters_count_as_what_is_kept(types: set[str]) -> None:
-    recent = Recent(kept=50_000)
+    recent = BatchCache(max_bytes=50_000)
     older, newer = (Batch.of_log([recorded(SettingsRejected("x" * 1_000), number)], number) for number in (1, 2))
     recent.add(0, older)
     recent.add(1, newer)
     for number in range(1_000):
-        newer.chunk(Filter(frozenset({*types, str(number)})))
+        newer.chunk(EventFilter(frozenset({*types, str(number)})))
 
     assert recent.get(0) is None
     assert recent.get(1) is None
     # A stretch that a reader still holds serves it all the same.
-    assert newer.chunk(Filter()) == older.chunk(Filter()).replace(b"id: 1\n", b"id: 2\n")
+    assert newer.chunk(EventFilter()) == older.chunk(EventFilter()).replace(b"id: 1\n", b"id: 2\n")
 
 
 async def test_work_waits_for_its_share_and_not_after_rest() -> None:
-    pace = Pace(share=0.5)
+    share = LoopShare(share=0.5)
     # Without an await: it has nothing to wait for.
     with pytest.raises(StopIteration):
-        pace.turn().send(None)
+        share.wait().send(None)
 
     began = time.perf_counter()
-    pace.spend(0.02)
-    pace.spend(0.02)
-    await pace.turn()
+    share.charge(0.02)
+    share.charge(0.02)
+    await share.wait()
 
     assert time.perf_counter() - began >= 0.08

@@ -2,7 +2,7 @@
 
 from tests.server.conftest import Premises
 from tests.support.puppet import Gate
-from tinyagi.engine.archiving import LAKE
+from tinyagi.engine.pipeline_trigger import LAKE
 
 
 async def test_the_status_tells_what_there_is(premises: Premises) -> None:
@@ -12,7 +12,7 @@ async def test_the_status_tells_what_there_is(premises: Premises) -> None:
     status = answer.json()
     assert status.keys() == {
         *("ok", "uptime", "version", "server", "channels", "heartbeat", "pipeline"),
-        *("engine", "background", "agents", "teams", "needsRestart"),
+        *("engine", "background", "agents", "teams", "needsRestart", "settingsWarnings"),
     }
     assert (status["ok"], status["server"]) == (True, {"running": True, "port": premises.port})
     assert status["uptime"] >= 0
@@ -58,7 +58,19 @@ async def test_heartbeats_run_when_an_agent_has_one(closed_premises: Premises) -
     async with closed_premises.serve() as premises:
         heartbeat = (await premises.http.get("/api/status")).json()["heartbeat"]
 
-    assert heartbeat == {"running": True, "interval": 1_800, "lastSent": None}
+    assert heartbeat == {"running": True, "interval": 1_800, "lastSent": {}}
+
+
+async def test_heartbeats_are_off_when_the_settings_do_not_name_them(closed_premises: Premises) -> None:
+    del closed_premises.settings["monitoring"]
+    async with closed_premises.serve() as premises:
+        heartbeat = (await premises.http.get("/api/status")).json()["heartbeat"]
+        shown = (await premises.http.get("/api/agents/coder/heartbeat")).json()
+        on = (await premises.http.put("/api/agents/coder/heartbeat", json={"enabled": True})).json()
+
+    assert heartbeat == {"running": False, "interval": 3_600, "lastSent": {}}
+    assert (shown["enabled"], shown["every"]) == (False, None)
+    assert (on["enabled"], on["every"]) == (True, 3_600)
 
 
 async def test_without_an_interval_there_are_no_heartbeats(closed_premises: Premises) -> None:
@@ -66,7 +78,7 @@ async def test_without_an_interval_there_are_no_heartbeats(closed_premises: Prem
     async with closed_premises.serve() as premises:
         heartbeat = (await premises.http.get("/api/status")).json()["heartbeat"]
 
-    assert heartbeat == {"running": False, "interval": 0, "lastSent": None}
+    assert heartbeat == {"running": False, "interval": 0, "lastSent": {}}
 
 
 async def test_without_a_lake_and_a_wish_for_one_nothing_is_behind(premises: Premises) -> None:

@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 from tests.engine.conftest import settled
+from tests.server.conftest import Premises
 from tests.server.event_source import listening
 from tests.server.station import Station, station
 from tinyagi.domain.events import LanePaused
 from tinyagi.domain.ids import AgentId
-from tinyagi.domain.messages import Outcome
-from tinyagi.store.base import Retention
+from tinyagi.domain.limits import Retention
+from tinyagi.domain.runs import Outcome
 
 SOON = timedelta(milliseconds=20)
 
@@ -75,7 +76,7 @@ async def test_a_reader_is_sent_what_it_asks_for(place: Station, query: str, nam
 
     async with place.reader(f"{query}&after=0") as source:
         seen = [(await source.next()).event for _ in names]
-        place.hub._beat(tuple(place.hub._readers))
+        place.hub._keep_alive_all(tuple(place.hub._readers))
         rest = await source.next()
 
     assert seen == names
@@ -220,6 +221,43 @@ async def test_live_text_comes_before_the_end_of_its_run(place: Station) -> None
     assert seen == ["agent_progress", "chain_step_done"]
 
 
+async def test_live_text_comes_between_the_start_and_the_end_of_its_run(place: Station) -> None:
+    await place.send()
+    types = "types=chain_step_start,agent_progress,chain_step_done&names=canonical"
+    async with place.reader(types) as early, place.reader(types) as late:
+        # While the log cannot be read, a whole run goes by.
+        place.store.events.failures = 1_000_000
+        claim = await place.store.queue.claim(AgentId("coder"))
+        assert claim is not None
+        place.say("thinking", claim=claim)
+        await place.store.events.failed.wait()
+        await place.store.queue.complete(claim, Outcome("done"))
+        place.store.events.failures = 0
+        seen = [[(await source.next()).event for _ in range(3)] for source in (early, late)]
+
+    assert seen == [["chain_step_start", "agent_progress", "chain_step_done"]] * 2
+
+
+async def test_frames_of_a_run_name_the_agent(place: Station) -> None:
+    place.names["coder"] = "Code Assistant"
+    await place.send()
+    async with place.reader("types=chain_step_start,chain_step_done") as source:
+        claim = await place.store.queue.claim(AgentId("coder"))
+        assert claim is not None
+        await place.store.queue.complete(claim, Outcome("done"))
+        frames = [await source.next() for _ in range(4)]
+
+    assert {(frame.data["agentId"], frame.data["agentName"]) for frame in frames} == {("coder", "Code Assistant")}
+
+
+async def test_the_daemon_names_agents_as_the_settings_do(premises: Premises) -> None:
+    async with listening(premises.port) as source:
+        await source.until("connected")
+        await premises.send("@coder hello")
+
+        assert (await source.until("agent:invoke")).data["agentName"] == "Coder"
+
+
 async def test_a_reader_that_goes_is_noticed(place: Station) -> None:
     async with place.reader() as source:
         assert place.hub.readers == 1
@@ -240,3 +278,21 @@ async def test_when_the_hub_stops_every_answer_ends_well(place: Station) -> None
         assert place.hub.readers == 0
     async with listening(place.port) as late:
         assert late.status == 503
+
+
+async def test_live_text_is_not_repeated_to_a_reader_that_comes_later(place: Station) -> None:
+    await place.send()
+    types = "types=chain_step_start,agent_progress,chain_step_done&names=canonical"
+    async with place.reader(types) as early:
+        place.store.events.failures = 1_000_000
+        claim = await place.store.queue.claim(AgentId("coder"))
+        assert claim is not None
+        place.say("thinking", claim=claim)
+        await place.store.events.failed.wait()
+        await place.store.queue.complete(claim, Outcome("done"))
+        place.store.events.failures = 0
+        assert [(await early.next()).event for _ in range(3)][1] == "agent_progress"
+        async with place.reader(f"{types}&after=1") as late:
+            seen = [(await late.next()).event for _ in range(2)]
+
+    assert seen == ["chain_step_start", "chain_step_done"]

@@ -7,11 +7,11 @@ import pytest
 from tests.server.conftest import Premises
 from tests.support.builders import a_message
 from tests.support.puppet import Gate, failing, in_turn
-from tinyagi.api.traces import Span, Trace
+from tinyagi.api.conversations import MAX_DEPTH, Span, Trace, trace_of
 from tinyagi.domain.ids import AgentId, ConversationId, MessageId
-from tinyagi.domain.messages import Status, Usage
+from tinyagi.domain.limits import Usage
+from tinyagi.domain.messages import Status
 from tinyagi.domain.traces import Attempt, TracedMessage
-from tinyagi.server.tracing import DEEPEST, trace_of
 
 CONVERSATION = ConversationId("web_1")
 
@@ -83,7 +83,7 @@ def test_a_chain_without_end_stays_a_tree_that_can_be_sent() -> None:
     def count(spans: tuple[Span, ...]) -> int:
         return len(spans) + sum(count(span.children) for span in spans)
 
-    assert depth(trace.spans) == DEEPEST
+    assert depth(trace.spans) == MAX_DEPTH
     assert count(trace.spans) == long
     assert Trace.model_validate_json(trace.model_dump_json(by_alias=True)) == trace
 
@@ -148,7 +148,7 @@ async def test_a_team_conversation_is_shown_as_it_went(premises: Premises) -> No
     assert (trace["conversationId"], trace["team"], trace["status"]) == (sent.conversation_id, "dev", "done")
     assert (trace["messages"], trace["hops"], trace["tokens"]) == (2, 1, 4)
     (root,) = trace["spans"]
-    assert (root["messageId"], root["agent"], root["text"]) == (sent.message_id, "coder", "build it")
+    assert (root["messageId"], root["agent"], root["text"]) == (sent.message_id, "coder", "@dev build it")
     assert (root["status"], root["provider"], root["answer"]) == (
         "completed",
         "puppet",
@@ -215,7 +215,7 @@ async def test_conversations_are_listed_newest_first(premises: Premises) -> None
         ("first", "coder", "done"),
     ]
     first = listed[2]
-    assert (first["channel"], first["sender"], first["message"]) == ("web", "Ada", "one")
+    assert (first["channel"], first["sender"], first["message"]) == ("web", "Ada", "@coder one")
     assert (first["total"], first["open"], first["dead"], first["hops"], first["tokens"]) == (1, 0, 0, 0, 2)
     assert (await premises.http.get("/api/conversations", params={"limit": 1})).json() == listed[:1]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tinyagi.domain.errors import InvalidInput
-from tinyagi.settings.environment import api_host, api_port, api_token, bot_token, of_nobodys_run, snapshot
+from tinyagi.settings.environment import api_host, api_port, api_token, bot_token, snapshot, without_run_variables
 from tinyagi.settings.errors import HomeUnusable
 from tinyagi.settings.home import Home, find_home
 
@@ -142,4 +142,4 @@ def test_address_and_token_of_the_environment_go_before_those_of_the_settings() 
 def test_the_marks_of_a_run_are_left_behind() -> None:
     marked = {"TINYAGI_RUN": "home:claim", "TINYAGI_AGENT_ID": "coder", "TINYAGI_HOME": "here", "PATH": "/bin"}
 
-    assert of_nobodys_run(marked) == {"TINYAGI_HOME": "here", "PATH": "/bin"}
+    assert without_run_variables(marked) == {"TINYAGI_HOME": "here", "PATH": "/bin"}

@@ -11,10 +11,10 @@ import pytest
 
 from tests.settings.conftest import backups, stored, write
 from tinyagi.domain.errors import StoreBusy
-from tinyagi.settings.document import Document
 from tinyagi.settings.errors import InvalidSettings, UnreadableSettings
 from tinyagi.settings.home import Home
 from tinyagi.settings.live import LiveSettings
+from tinyagi.settings.settings_file import SettingsFile
 
 
 class Rejections:
@@ -35,7 +35,7 @@ class Rejections:
 
 def open_live(home: Home, rejections: Rejections | None = None) -> LiveSettings:
     """Settings that look only when the test says so."""
-    live = LiveSettings(Document(home), every=timedelta(hours=1))
+    live = LiveSettings(SettingsFile(home), every=timedelta(hours=1))
     if rejections is not None:
         live._on_rejected = rejections
     return live
@@ -63,12 +63,12 @@ async def test_without_a_file_the_defaults_count_until_there_is_one(home: Home) 
     rejections = Rejections()
     live = open_live(home, rejections)
     assert list(live.current.agents) == ["tinyagi"]
-    await live.look()
-    await live.look()
+    await live.poll_once()
+    await live.poll_once()
     assert live.version == 0
 
     write(home, {"agents": {"coder": {}}})
-    await live.look()
+    await live.poll_once()
 
     assert list(live.current.agents) == ["coder"]
     assert rejections.reasons == []
@@ -78,7 +78,7 @@ async def test_a_broken_file_is_refused_at_the_start(home: Home) -> None:
     home.settings_file.write_text("{")
 
     with pytest.raises(UnreadableSettings):
-        LiveSettings(Document(home))
+        LiveSettings(SettingsFile(home))
 
 
 async def test_a_good_edit_counts_at_the_next_look(home: Home) -> None:
@@ -87,7 +87,7 @@ async def test_a_good_edit_counts_at_the_next_look(home: Home) -> None:
     before = live.current
 
     write(home, {"queue": {"max_runs": 4}})
-    await live.look()
+    await live.poll_once()
 
     assert live.current.queue.max_runs == 4
     assert before.queue.max_runs == 3
@@ -109,19 +109,19 @@ async def test_edits_of_the_same_size_within_a_moment_are_all_seen(home: Home) -
 
     for number in range(2, 9):
         write(home, {"queue": {"max_runs": number}})
-        await live.look()
+        await live.poll_once()
         assert live.current.queue.max_runs == number
 
 
 async def test_a_file_that_stays_as_it_is_is_not_read_again(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     write(home, {"queue": {"max_runs": 1}})
-    document = Document(home)
-    monkeypatch.setattr("tinyagi.settings.document.time.time_ns", lambda: 1 << 62)
+    document = SettingsFile(home)
+    monkeypatch.setattr("tinyagi.settings.settings_file.time.time_ns", lambda: 1 << 62)
     live = LiveSettings(document)
     reads = []
     monkeypatch.setattr(document, "content", lambda: reads.append(1))
 
-    await live.look()
+    await live.poll_once()
 
     assert reads == []
 
@@ -131,7 +131,7 @@ async def test_a_new_spelling_of_the_same_is_no_change(home: Home) -> None:
     live = open_live(home)
 
     home.settings_file.write_text(json.dumps({"queue": {"max_runs": 3}}, indent=4))
-    await live.look()
+    await live.poll_once()
 
     assert live.version == 0
 
@@ -143,7 +143,7 @@ async def test_a_bad_edit_keeps_the_last_good_settings_and_is_told_once(home: Ho
 
     write(home, {"queue": {"max_runs": 0}})
     for _ in range(4):
-        await live.look()
+        await live.poll_once()
 
     assert live.current.queue.max_runs == 3
     assert live.version == 0
@@ -152,16 +152,16 @@ async def test_a_bad_edit_keeps_the_last_good_settings_and_is_told_once(home: Ho
 
     write(home, {"queue": {"max_runs": -1}})
     for _ in range(4):
-        await live.look()
+        await live.poll_once()
     assert len(rejections.reasons) == 2
 
     write(home, {"queue": {"max_runs": 5}})
-    await live.look()
+    await live.poll_once()
     assert live.current.queue.max_runs == 5
 
     write(home, {"queue": {"max_runs": 0}})
     for _ in range(4):
-        await live.look()
+        await live.poll_once()
     assert len(rejections.reasons) == 3
 
 
@@ -173,10 +173,10 @@ async def test_a_bad_edit_that_is_taken_back_is_told_again_when_it_returns(home:
 
     for _ in range(2):
         home.settings_file.write_text("{")
-        await live.look()
-        await live.look()
+        await live.poll_once()
+        await live.poll_once()
         write(home, good)
-        await live.look()
+        await live.poll_once()
 
     assert len(rejections.reasons) == 2
     assert live.version == 0
@@ -189,9 +189,9 @@ async def test_a_file_that_is_just_being_written_is_not_told(home: Home) -> None
 
     for half_written in ("", '{"queue": ', '{"queue": {"max_runs": 5}'):
         home.settings_file.write_text(half_written)
-        await live.look()
+        await live.poll_once()
     write(home, {"queue": {"max_runs": 5}})
-    await live.look()
+    await live.poll_once()
 
     assert rejections.reasons == []
     assert live.current.queue.max_runs == 5
@@ -204,7 +204,7 @@ async def test_a_file_that_is_gone_is_told_and_comes_back_whole_with_the_next_sa
 
     home.settings_file.unlink()
     for _ in range(3):
-        await live.look()
+        await live.poll_once()
 
     assert live.current.queue.max_runs == 3
     assert rejections.reasons == [f"{home.settings_file} is gone. The last good settings stay in force."]
@@ -221,7 +221,7 @@ async def test_a_file_that_cannot_be_read_is_told_once(home: Home) -> None:
     home.settings_file.unlink()
     home.settings_file.mkdir()
     for _ in range(4):
-        await live.look()
+        await live.poll_once()
 
     assert live.current.queue.max_runs == 3
     (reason,) = rejections.reasons
@@ -237,7 +237,7 @@ async def test_our_own_save_counts_at_once(home: Home) -> None:
     assert settings is live.current
     assert settings.queue.attempts == 7
     assert live.version == 1
-    await live.look()
+    await live.poll_once()
     assert live.version == 1
 
 
@@ -281,7 +281,7 @@ async def test_edits_at_the_same_time_are_made_one_after_another(home: Home) -> 
 
 async def test_a_look_that_takes_long_does_not_undo_a_save(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     write(home, {"queue": {"max_runs": 3}})
-    document = Document(home)
+    document = SettingsFile(home)
     live = LiveSettings(document)
     write(home, {"queue": {"max_runs": 4}})
     entered, go_on, read = threading.Event(), threading.Event(), document.content
@@ -293,7 +293,7 @@ async def test_a_look_that_takes_long_does_not_undo_a_save(home: Home, monkeypat
         return content
 
     monkeypatch.setattr(document, "content", slowly)
-    looking = asyncio.create_task(live.look())
+    looking = asyncio.create_task(live.poll_once())
     await asyncio.to_thread(entered.wait)
     saving = asyncio.create_task(live.save({"queue": {"max_runs": 5}}))
     # A save that does not wait for the look is done by then, and overtaken afterwards.
@@ -308,7 +308,7 @@ async def test_a_good_edit_by_hand_can_be_gone_back_to(home: Home) -> None:
     write(home, {"mine": 1})
     live = open_live(home)
     write(home, {"mine": 2})
-    await live.look()
+    await live.poll_once()
 
     home.settings_file.write_text("{")
 
@@ -326,7 +326,7 @@ async def test_an_edit_counts_although_it_cannot_be_backed_up(home: Home) -> Non
     home.backups.write_text("in the way")
 
     write(home, {"mine": 2})
-    await live.look()
+    await live.poll_once()
 
     assert live.raw == {"mine": 2}
 
@@ -345,7 +345,7 @@ async def test_what_needs_a_restart_is_named_until_it_is_taken_back(home: Home) 
 async def test_the_file_is_followed_also_after_a_report_of_a_bad_edit_has_failed(home: Home) -> None:
     write(home, {"queue": {"max_runs": 3}})
     rejections = Rejections(failures=1)
-    live = LiveSettings(Document(home), every=timedelta(milliseconds=1))
+    live = LiveSettings(SettingsFile(home), every=timedelta(milliseconds=1))
     following = asyncio.create_task(follow(live, rejections))
     try:
         write(home, {"queue": {"max_runs": 4}})

@@ -5,12 +5,11 @@ import json
 import pytest
 from pydantic import ValidationError
 
-from tinyagi.domain.batching import Batching
-from tinyagi.domain.sessions import SessionScope
-from tinyagi.providers.base import Permissions, Wire
+from tinyagi.domain.messages import Batching
+from tinyagi.domain.runs import Permissions, SessionScope, Wire
 from tinyagi.settings.errors import InvalidSettings
 from tinyagi.settings.model import Harness, WhileRunning
-from tinyagi.settings.parse import parse
+from tinyagi.settings.parse import parse_settings
 
 COMPLETE: dict[str, object] = {
     "default_agent": "coder",
@@ -80,7 +79,7 @@ COMPLETE: dict[str, object] = {
 
 def problems(raw: dict[str, object]) -> tuple[str, ...]:
     with pytest.raises(InvalidSettings) as caught:
-        parse(raw)
+        parse_settings(raw)
     return caught.value.problems
 
 
@@ -94,7 +93,7 @@ def agent(**fields: object) -> dict[str, object]:
 
 
 def test_everything_that_is_known_becomes_a_type() -> None:
-    settings = parse(COMPLETE)
+    settings = parse_settings(COMPLETE)
 
     coder = settings.agents["coder"]
     assert coder.batching is Batching.ALL
@@ -125,13 +124,13 @@ def test_every_section_keeps_what_it_does_not_know() -> None:
     for mapping in ("agents", "teams", "prices"):
         del raw["limits"][mapping]["unknown"]
 
-    again = json.loads(parse(raw).model_dump_json(exclude_unset=True))
+    again = json.loads(parse_settings(raw).model_dump_json(exclude_unset=True))
 
     assert again == raw
 
 
 def test_nothing_is_needed() -> None:
-    settings = parse({})
+    settings = parse_settings({})
 
     assert settings.workspace.path == "~/tinyagi-workspace"
     assert settings.models.provider == "anthropic"
@@ -141,7 +140,7 @@ def test_nothing_is_needed() -> None:
 
 @pytest.mark.parametrize("raw", [{}, {"agents": {}}, {"agents": None}])
 def test_without_agents_there_is_one_default_agent(raw: dict[str, object]) -> None:
-    settings = parse(raw)
+    settings = parse_settings(raw)
 
     assert list(settings.agents) == ["tinyagi"]
     assert settings.agents["tinyagi"].name == "TinyAGI"
@@ -153,11 +152,11 @@ def test_the_default_agent_may_be_named_although_it_is_not_configured() -> None:
         "teams": {"one": {"agents": ["tinyagi"], "leader_agent": "tinyagi"}},
     }
 
-    assert parse(raw).teams["one"].leader_agent == "tinyagi"
+    assert parse_settings(raw).teams["one"].leader_agent == "tinyagi"
 
 
 def test_null_is_the_same_as_not_set() -> None:
-    settings = parse({"queue": {"max_runs": None}, "teams": None, "models": {"anthropic": {"model": None}}})
+    settings = parse_settings({"queue": {"max_runs": None}, "teams": None, "models": {"anthropic": {"model": None}}})
 
     assert settings.queue.max_runs == 8
     assert settings.teams == {}
@@ -167,21 +166,21 @@ def test_null_is_the_same_as_not_set() -> None:
 def test_a_chat_sticks_to_an_agent_as_the_original_wrote_it_too() -> None:
     defaults = {"telegram:7": {"agentId": "coder"}, "telegram:8": "writer"}
 
-    settings = parse({"channels": {"defaults": defaults}})
+    settings = parse_settings({"channels": {"defaults": defaults}})
 
     assert settings.channels.defaults == {"telegram:7": "coder", "telegram:8": "writer"}
     for wrong in ({}, {"agentId": 7}, {"agentId": None}):
-        with pytest.raises(InvalidSettings, match=r"channels\.defaults\.telegram:7: .* is no text"):
-            parse({"channels": {"defaults": {"telegram:7": wrong}}})
+        with pytest.raises(InvalidSettings, match=r"channels\.defaults\.telegram:7: .* is not text"):
+            parse_settings({"channels": {"defaults": {"telegram:7": wrong}}})
 
 
 def test_settings_cannot_be_changed() -> None:
     with pytest.raises(ValidationError):
-        parse({}).queue.max_runs = 3
+        parse_settings({}).queue.max_runs = 3
 
 
 def test_settings_show_no_values_in_logs_and_traces() -> None:
-    settings = parse({"models": {"openai": {"api_key": "hidden-1"}}, "other": {"token": "hidden-2"}})
+    settings = parse_settings({"models": {"openai": {"api_key": "hidden-1"}}, "other": {"token": "hidden-2"}})
 
     assert "hidden" not in f"{settings!r} {settings} {settings.models.openai!r}"
     assert "models" in repr(settings)
@@ -192,7 +191,7 @@ def test_an_unknown_provider_is_told_with_its_place_and_the_choice() -> None:
     raw["custom_providers"] = {"glm": {"harness": "api", "base_url": "https://glm.example"}}
 
     assert problem(raw) == (
-        "agents.coder.provider: 'claud' is no provider; use anthropic, openai, opencode, api, scripted, custom:glm"
+        "agents.coder.provider: 'claud' is not a provider; use anthropic, openai, opencode, api, scripted, custom:glm"
     )
 
 
@@ -214,7 +213,7 @@ def test_ids_are_checked_wherever_people_choose_them(section: str, name: str) ->
 
     told = problems({section: {name: fields[section]}})
 
-    assert told[0].startswith(f"{section}.{name}: {name!r} is no id; use up to 64 small letters")
+    assert told[0].startswith(f"{section}.{name}: {name!r} is not an id; use up to 64 small letters")
 
 
 def test_what_a_team_refers_to_must_be_there() -> None:
@@ -251,19 +250,22 @@ def test_only_endpoints_have_a_choice_of_wires() -> None:
     [
         (agent(permissions="all"), "agents.coder.permissions: 'all' is not known; use 'bypass', 'default' or 'plan'"),
         (agent(timeout_seconds=0), "agents.coder.timeout_seconds: 0 is too small, it must be more than 0"),
-        (agent(pass_environment=["A", 1]), "agents.coder.pass_environment[1]: 1 is no text: put it in quotation marks"),
-        (agent(heartbeat=True), "agents.coder.heartbeat: true is no object: use {…}"),
-        ({"agents": []}, "agents: this list is no object: use {…}"),
+        (
+            agent(pass_environment=["A", 1]),
+            "agents.coder.pass_environment[1]: 1 is not text: put it in quotation marks",
+        ),
+        (agent(heartbeat=True), "agents.coder.heartbeat: true is not an object: use {…}"),
+        ({"agents": []}, "agents: this list is not an object: use {…}"),
         ({"queue": {"max_runs": 0}}, "queue.max_runs: 0 is too small, the least is 1"),
         ({"queue": {"max_runs": 10**9}}, "queue.max_runs: 1000000000 is too large, the most is 1000"),
-        ({"queue": {"max_runs": "8"}}, "queue.max_runs: '8' is no whole number"),
-        ({"queue": {"max_runs": True}}, "queue.max_runs: true is no whole number"),
-        ({"queue": {"max_runs": 8.5}}, "queue.max_runs: 8.5 is no whole number"),
-        ({"queue": {"retry_jitter": "x"}}, "queue.retry_jitter: 'x' is no number"),
-        ({"queue": {"lease_seconds": float("inf")}}, "queue.lease_seconds: Infinity is no number"),
+        ({"queue": {"max_runs": "8"}}, "queue.max_runs: '8' is not a whole number"),
+        ({"queue": {"max_runs": True}}, "queue.max_runs: true is not a whole number"),
+        ({"queue": {"max_runs": 8.5}}, "queue.max_runs: 8.5 is not a whole number"),
+        ({"queue": {"retry_jitter": "x"}}, "queue.retry_jitter: 'x' is not a number"),
+        ({"queue": {"lease_seconds": float("inf")}}, "queue.lease_seconds: Infinity is not a number"),
         ({"responses": {"suffix": 1}}, "responses.suffix: 1 is neither true nor false"),
-        ({"plugins": {"disabled": "x"}}, "plugins.disabled: 'x' is no list: use […]"),
-        ({"channels": {"enabled": {"a": 1}}}, "channels.enabled: this object is no list: use […]"),
+        ({"plugins": {"disabled": "x"}}, "plugins.disabled: 'x' is not a list: use […]"),
+        ({"channels": {"enabled": {"a": 1}}}, "channels.enabled: this object is not a list: use […]"),
         ({"limits": {"daily_cost": -1}}, "limits.daily_cost: -1 is too small, the least is 0"),
         (
             {"custom_providers": {"x": {"base_url": "https://x.example"}}},
@@ -283,7 +285,7 @@ def test_a_team_without_members_and_leader_is_told_so() -> None:
 def test_an_address_is_a_web_address_without_a_password(address: str) -> None:
     told = problem({"custom_providers": {"x": {"harness": "api", "base_url": address}}})
 
-    assert told.startswith("custom_providers.x.base_url: this is no address")
+    assert told.startswith("custom_providers.x.base_url: this is not an address")
     assert "secret" not in told
 
 
@@ -317,7 +319,7 @@ def test_all_problems_are_told_at_once() -> None:
 )
 def test_an_error_does_not_repeat_a_secret(raw: dict[str, object]) -> None:
     with pytest.raises(InvalidSettings) as caught:
-        parse(raw)
+        parse_settings(raw)
 
     assert "hidden" not in str(caught.value)
     assert "1234" not in str(caught.value)

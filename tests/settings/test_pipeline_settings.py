@@ -3,11 +3,11 @@
 import pytest
 
 from tinyagi.settings.errors import InvalidSettings
-from tinyagi.settings.parse import parse
+from tinyagi.settings.parse import parse_settings
 
 
 def test_without_settings_the_daemon_archives_by_itself() -> None:
-    pipeline = parse({}).pipeline
+    pipeline = parse_settings({}).pipeline
 
     assert pipeline.enabled
     assert (pipeline.master, pipeline.driver_memory, pipeline.min_events) == ("local[*]", "2g", 500)
@@ -17,13 +17,13 @@ def test_without_settings_the_daemon_archives_by_itself() -> None:
 
 @pytest.mark.parametrize("memory", ["512m", "768m", "1g", "16g"])
 def test_memory_is_written_as_the_jvm_writes_it(memory: str) -> None:
-    assert parse({"pipeline": {"driver_memory": memory}}).pipeline.driver_memory == memory
+    assert parse_settings({"pipeline": {"driver_memory": memory}}).pipeline.driver_memory == memory
 
 
 @pytest.mark.parametrize("memory", ["", "2", "2 g", "2gb", "0g", "-1g", "lots", "511m", "2g -XX:+Crash"])
 def test_memory_that_spark_would_refuse_is_refused_at_once(memory: str) -> None:
     with pytest.raises(InvalidSettings, match=r"pipeline\.driver_memory"):
-        parse({"pipeline": {"driver_memory": memory}})
+        parse_settings({"pipeline": {"driver_memory": memory}})
 
 
 @pytest.mark.parametrize(
@@ -44,11 +44,11 @@ def test_memory_that_spark_would_refuse_is_refused_at_once(memory: str) -> None:
 )
 def test_what_cannot_be_meant_is_refused_with_its_name(name: str, value: object) -> None:
     with pytest.raises(InvalidSettings, match=rf"pipeline\.{name}"):
-        parse({"pipeline": {name: value}})
+        parse_settings({"pipeline": {name: value}})
 
 
 def test_what_a_later_version_knows_is_kept() -> None:
-    settings = parse({"pipeline": {"every": "hour", "alerts": {"quiet_hours": [22, 6]}}})
+    settings = parse_settings({"pipeline": {"every": "hour", "alerts": {"quiet_hours": [22, 6]}}})
 
     assert settings.model_dump(exclude_unset=True)["pipeline"] == {
         "every": "hour",

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tinyagi.settings.errors import InvalidSettings
-from tinyagi.settings.merge import changed_names, merged
+from tinyagi.settings.json_tree import changed_names, merged
 from tinyagi.settings.secrets import MASK, is_secret, masked, merge, values
 
 KEY = "sk-ant-0123456789abcdef"

@@ -6,8 +6,8 @@ import random
 import sys
 
 from tests.settings.conftest import backups, stored, write
-from tinyagi.settings.document import Document
 from tinyagi.settings.home import Home
+from tinyagi.settings.settings_file import SettingsFile
 
 KILLS = 15
 
@@ -52,12 +52,12 @@ async def test_a_writer_killed_at_any_moment_leaves_a_whole_file_and_no_lock(hom
         whole = [int(line) for line in rest.splitlines(keepends=True) if line.endswith(b"\n")]
         acknowledged = max([acknowledged, *whole])
 
-        loaded = Document(home).read()
+        loaded = SettingsFile(home).read()
 
         assert loaded is not None
         assert loaded.raw["first"] == loaded.raw["second"]
         assert loaded.raw["first"] in {acknowledged, acknowledged + 1}
-    assert Document(home).update({"mine": 1}).raw["mine"] == 1
+    assert SettingsFile(home).update({"mine": 1}).raw["mine"] == 1
 
 
 async def test_a_death_before_every_single_step_leaves_the_old_or_the_new_file(home: Home) -> None:

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 
-from tinyagi.settings.document import Document
 from tinyagi.settings.home import Home
+from tinyagi.settings.settings_file import SettingsFile
 
 STEPS = ("open", "fsync", "replace", "unlink", "close")
 """System calls that a save consists of; each one is a place to die before."""
@@ -16,7 +16,7 @@ STEPS = ("open", "fsync", "replace", "unlink", "close")
 
 def add_names(home: Home, name: str, many: int) -> None:
     """Add entries of our own and append to a list that all writers share."""
-    document = Document(home)
+    document = SettingsFile(home)
     for number in range(many):
         document.update({"mine": {f"{name}-{number}": True}})
         document.edit(lambda raw: {"shared": [*_list_of(raw.get("shared")), name]})
@@ -24,7 +24,7 @@ def add_names(home: Home, name: str, many: int) -> None:
 
 def write_for_ever(home: Home) -> None:
     """Write numbers that only grow, each one twice, until the process is killed."""
-    document = Document(home)
+    document = SettingsFile(home)
     for number in count(_first_number(document)):
         document.update({"first": number, "padding": "x" * 20_000, "second": number})
         print(number, flush=True)  # noqa: T201 - the parent reads which ones were acknowledged
@@ -35,7 +35,7 @@ def die_everywhere(home: Home) -> None:
 
     Each line is the file's content after such a death, the newest backup's, and that after the next save.
     """
-    document = Document(home)
+    document = SettingsFile(home)
     for step in count():
         document.update({"mine": "old"})
         child = os.fork()
@@ -51,7 +51,7 @@ def die_everywhere(home: Home) -> None:
             return
 
 
-def _die_at(document: Document, step: int) -> None:
+def _die_at(document: SettingsFile, step: int) -> None:
     left = count(step, -1)
 
     def dying(call: Callable[..., object]) -> Callable[..., object]:
@@ -68,7 +68,7 @@ def _die_at(document: Document, step: int) -> None:
     os._exit(0)
 
 
-def _first_number(document: Document) -> int:
+def _first_number(document: SettingsFile) -> int:
     loaded = document.read()
     number = loaded.raw.get("first", 0) if loaded else 0
     assert isinstance(number, int)

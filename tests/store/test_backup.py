@@ -11,18 +11,18 @@ from tests.contract.conftest import CODER
 from tests.store.test_migrations import rows
 from tinyagi.domain.errors import StoreCorrupt, StoreError
 from tinyagi.domain.messages import NewMessage
-from tinyagi.store.sqlite.backup import PAGES, copy_connected, copy_database
-from tinyagi.store.sqlite.store import SqliteStore
+from tinyagi.store.backup import PAGES, copy_connected, copy_database
+from tinyagi.store.store import Store
 
 
 async def test_a_claim_of_a_living_process_is_recovered_in_the_copy_at_once(tmp_path: Path) -> None:
-    async with await SqliteStore.open(tmp_path / "tinyagi.db") as store:
+    async with await Store.open(tmp_path / "tinyagi.db") as store:
         await store.queue.enqueue(NewMessage("one", CODER))
         claim = await store.queue.claim(CODER, lease=timedelta(hours=1))
         assert claim is not None
         copy_database(tmp_path / "tinyagi.db", tmp_path / "copy.db")
 
-        async with await SqliteStore.open(tmp_path / "copy.db") as copied:
+        async with await Store.open(tmp_path / "copy.db") as copied:
             assert await copied.queue.recover() == 1
             again = await copied.queue.claim(CODER)
             assert again is not None
@@ -31,7 +31,7 @@ async def test_a_claim_of_a_living_process_is_recovered_in_the_copy_at_once(tmp_
 
 
 async def test_the_copy_is_one_file_for_its_owner_only(tmp_path: Path) -> None:
-    async with await SqliteStore.open(tmp_path / "home" / "tinyagi.db") as store:
+    async with await Store.open(tmp_path / "home" / "tinyagi.db") as store:
         await store.queue.enqueue(NewMessage("one", CODER))
         copy = tmp_path / "copy" / "copy.db"
         copy.parent.mkdir()

@@ -14,14 +14,14 @@ import pytest
 
 from tests.contract.conftest import CODER, DEV
 from tests.support.clock import FakeClock
-from tinyagi.domain.batching import Batching
 from tinyagi.domain.ids import TeamId
-from tinyagi.domain.messages import ROOM_CHANNEL, ROOM_PRIORITY, Claim, NewMessage, Outcome, RoomPost
+from tinyagi.domain.messages import ROOM_CHANNEL, ROOM_PRIORITY, Batching, NewMessage
 from tinyagi.domain.retry import Failure, FailureKind
-from tinyagi.store.sqlite.connection import connect
-from tinyagi.store.sqlite.operations.ready import SEARCH_LIMIT
-from tinyagi.store.sqlite.operations.vacate import SLICE as LANE_SLICE
-from tinyagi.store.sqlite.store import SqliteStore
+from tinyagi.domain.runs import Claim, Outcome, RoomPost
+from tinyagi.store.claim import SEARCH_LIMIT
+from tinyagi.store.connection import connect
+from tinyagi.store.lanes import LANE_SLICE
+from tinyagi.store.store import Store
 
 SMALL, LARGE = 100, 5000
 STUMBLE = Failure(FailureKind.MESSAGE, "stumbled")
@@ -31,7 +31,7 @@ NONE: Final[frozenset[TeamId]] = frozenset()
 class CountedStore:
     """A store whose writer counts its steps."""
 
-    def __init__(self, store: SqliteStore, clock: FakeClock, statements: list[tuple[str, int]]) -> None:
+    def __init__(self, store: Store, clock: FakeClock, statements: list[tuple[str, int]]) -> None:
         self.store = store
         self.clock = clock
         self._statements = statements
@@ -67,7 +67,7 @@ async def counted(path: Path) -> AsyncIterator[CountedStore]:
     def note(profile: dict[str, Any]) -> None:
         statements.append((profile["sql"], profile["stmt_status"]["SQLITE_STMTSTATUS_VM_STEP"]))
 
-    async with await SqliteStore.open(path, clock=clock, connect=remember) as store:
+    async with await Store.open(path, clock=clock, connect=remember) as store:
         connections[0].trace_v2(apsw.SQLITE_TRACE_PROFILE, note)
         yield CountedStore(store, clock, statements)
         connections[0].trace_v2(0, None)

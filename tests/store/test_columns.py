@@ -8,17 +8,17 @@ import pytest
 
 from tinyagi.domain.messages import Message
 from tinyagi.domain.responses import Response
-from tinyagi.store.sqlite.migrations import split_statements
-from tinyagi.store.sqlite.operations import enqueue, respond
-from tinyagi.store.statements import load_migrations, load_statements
+from tinyagi.store import enqueue, responses
+from tinyagi.store.connection import load_statements
+from tinyagi.store.migrations import load_migrations, split_statements
 
 
 @pytest.mark.parametrize(
     ("statement", "columns"),
-    [("insert_message", (*enqueue.COLUMNS, "waits_for")), ("insert_response", respond.COLUMNS)],
+    [("insert_message", (*enqueue.COLUMNS, "waits_for")), ("insert_response", responses.COLUMNS)],
 )
 def test_a_row_is_made_in_the_order_of_its_statement(statement: str, columns: Sequence[str]) -> None:
-    text = load_statements("sqlite")[statement]
+    text = load_statements()[statement]
     named = re.search(r"\(([^)]*)\)\s*VALUES\s*\(([^)]*)\)", text)
     assert named is not None
     assert tuple(re.findall(r"\w+", named[1])) == columns
@@ -28,7 +28,7 @@ def test_a_row_is_made_in_the_order_of_its_statement(statement: str, columns: Se
 @pytest.mark.parametrize(("view", "fields"), [("message_rows", Message._fields), ("response_rows", Response._fields)])
 def test_a_view_gives_its_columns_in_the_order_of_the_fields(view: str, fields: Sequence[str]) -> None:
     connection = apsw.Connection(":memory:")
-    for _, _, text in load_migrations("sqlite"):
+    for _, _, text in load_migrations():
         for statement in split_statements(text):
             connection.execute(statement)
     columns = connection.execute("SELECT name FROM pragma_table_info(?)", (view,)).fetchall()

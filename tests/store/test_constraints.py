@@ -7,9 +7,8 @@ from pathlib import Path
 import apsw
 import pytest
 
-from tinyagi.store.sqlite.connection import connect
-from tinyagi.store.sqlite.migrations import migrate
-from tinyagi.store.statements import load_statements
+from tinyagi.store.connection import connect, load_statements
+from tinyagi.store.migrations import migrate
 
 GOOD = (
     "INSERT INTO projects VALUES ('p1', 'Site', '', 'WEB', NULL, 'active', 1, 1)",
@@ -25,7 +24,7 @@ GOOD = (
 def database(tmp_path: Path) -> Iterator[apsw.Connection]:
     path = tmp_path / "tinyagi.db"
     connection = connect(path, timedelta(seconds=1))
-    migrate(connection, load_statements("sqlite"), path, tmp_path / "backups", 1)
+    migrate(connection, load_statements(), path, tmp_path / "backups", 1)
     for statement in GOOD:
         connection.execute(statement)
     yield connection

@@ -11,20 +11,12 @@ import pytest
 from tests.support.clock import FakeClock
 from tests.support.log import Tables, read_all
 from tests.support.people import BERT, MARK, OTHER_MARK, ZORA, ZORA_ID, ask, traffic
+from tinyagi.domain.erasure import Identity, Person, Redaction, Scope, SenderAlias, erasure_of, identify, pseudonym_of
 from tinyagi.domain.errors import Conflict, InvalidInput, NotFound, StoreBusy
 from tinyagi.domain.messages import ROOM_CHANNEL
-from tinyagi.store.erasing import (
-    Identity,
-    Person,
-    Redaction,
-    Scope,
-    Sighting,
-    erasure_of,
-    identify,
-    pseudonym_of,
-)
-from tinyagi.store.sqlite.operations.erase import SqliteEraser
-from tinyagi.store.sqlite.store import SqliteStore
+from tinyagi.domain.responses import HistoryEntry
+from tinyagi.store.erase import Eraser
+from tinyagi.store.store import Store
 
 KEY = b"k" * 32
 ZORA_HERSELF = Identity("telegram", ZORA_ID, frozenset({ZORA}))
@@ -33,18 +25,18 @@ ZORA_HERSELF = Identity("telegram", ZORA_ID, frozenset({ZORA}))
 @pytest.fixture
 async def database(tmp_path: Path) -> Path:
     path = tmp_path / "home" / "tinyagi.db"
-    async with await SqliteStore.open(path, clock=FakeClock(), dice=random.Random(7)) as store:
+    async with await Store.open(path, clock=FakeClock(), dice=random.Random(7)) as store:
         await traffic(store, path.parent / "files")
     return path
 
 
 @pytest.fixture
-def eraser(database: Path) -> Iterator[SqliteEraser]:
-    with SqliteEraser(database) as opened:
+def eraser(database: Path) -> Iterator[Eraser]:
+    with Eraser(database) as opened:
         yield opened
 
 
-def erased(eraser: SqliteEraser, identity: Identity = ZORA_HERSELF) -> tuple[Scope, dict[str, int]]:
+def erased(eraser: Eraser, identity: Identity = ZORA_HERSELF) -> tuple[Scope, dict[str, int]]:
     scope = eraser.scope(identity, Scope())
     redaction = Redaction(KEY, erasure_of(KEY, identity, scope, through_id=eraser.head(), now=5))
     changed = dict(eraser.erase(redaction, identity, scope, who="owner"))
@@ -66,9 +58,7 @@ def table(database: Path, query: str) -> list[dict[str, Any]]:
         connection.close()
 
 
-def test_no_word_of_theirs_is_left_in_the_file_and_every_word_of_others_is(
-    database: Path, eraser: SqliteEraser
-) -> None:
+def test_no_word_of_theirs_is_left_in_the_file_and_every_word_of_others_is(database: Path, eraser: Eraser) -> None:
     before = content(database).count(OTHER_MARK)
     assert MARK in content(database)
 
@@ -85,7 +75,7 @@ def test_no_word_of_theirs_is_left_in_the_file_and_every_word_of_others_is(
     ]
 
 
-def test_rows_ids_and_figures_stay(database: Path, eraser: SqliteEraser) -> None:
+def test_rows_ids_and_figures_stay(database: Path, eraser: Eraser) -> None:
     queries = (
         "SELECT id, message_id, conversation_id, hop, status, retry_count, agent FROM messages",
         "SELECT id, message_id, agent, seq FROM responses",
@@ -99,7 +89,7 @@ def test_rows_ids_and_figures_stay(database: Path, eraser: SqliteEraser) -> None
     eraser.__exit__()
     before = [table(database, query) for query in queries]
 
-    with SqliteEraser(database) as again:
+    with Eraser(database) as again:
         head = again.head()
         _, changed = erased(again)
 
@@ -110,18 +100,19 @@ def test_rows_ids_and_figures_stay(database: Path, eraser: SqliteEraser) -> None
     assert changed["schedules"] == changed["pairing_requests"] == changed["audit_log"] == 1
 
 
-async def test_the_facts_still_rebuild_the_tables(database: Path, eraser: SqliteEraser) -> None:
+async def test_the_facts_still_rebuild_the_tables(database: Path, eraser: Eraser) -> None:
     erased(eraser)
     eraser.__exit__()
 
-    async with await SqliteStore.open(database) as store:
+    async with await Store.open(database) as store:
         tables = Tables()
         for event in await read_all(store.events):
             tables.apply(event)
 
     assert list(tables.messages.values()) == table(database, "SELECT * FROM message_rows ORDER BY id")
     assert list(tables.responses.values()) == table(database, "SELECT * FROM response_rows ORDER BY id")
-    lines = "SELECT id, agent_id, role, channel, sender, message_id, content, created_at FROM agent_messages"
+    columns = ", ".join(HistoryEntry._fields)
+    lines = f"SELECT {columns} FROM agent_messages"  # noqa: S608 - names of our own
     assert sorted(tables.agent_messages) == [row["id"] for row in table(database, "SELECT id FROM agent_messages")]
     for row in table(database, lines):
         assert tables.agent_messages[row["id"]] == row
@@ -129,7 +120,7 @@ async def test_the_facts_still_rebuild_the_tables(database: Path, eraser: Sqlite
         assert tables.chat_messages[row["id"]] == row
 
 
-def test_the_scope_is_every_conversation_they_wrote_in_or_that_may_quote_them(eraser: SqliteEraser) -> None:
+def test_the_scope_is_every_conversation_they_wrote_in_or_that_may_quote_them(eraser: Eraser) -> None:
     scope = eraser.scope(ZORA_HERSELF, Scope())
 
     assert {"m1", "m3", "m4", "m5"} <= scope.conversations
@@ -139,9 +130,7 @@ def test_the_scope_is_every_conversation_they_wrote_in_or_that_may_quote_them(er
     assert [Path(file).name for file in scope.files] == ["zqzq-attachment.md"]
 
 
-def test_lines_of_history_count_by_name_where_nothing_else_tells_whose_they_are(
-    database: Path, eraser: SqliteEraser
-) -> None:
+def test_lines_of_history_count_by_name_where_nothing_else_tells_whose_they_are(database: Path, eraser: Eraser) -> None:
     assert eraser.unknown(ZORA_HERSELF) == frozenset()
     eraser.__exit__()
     connection = apsw.Connection(str(database))
@@ -149,28 +138,28 @@ def test_lines_of_history_count_by_name_where_nothing_else_tells_whose_they_are(
     connection.execute("DELETE FROM messages WHERE message_id = 'm5'")
     connection.close()
 
-    with SqliteEraser(database) as again:
+    with Eraser(database) as again:
         assert again.unknown(ZORA_HERSELF) == {"m5"}
         assert "m5" in again.scope(ZORA_HERSELF, Scope(messages=frozenset({"m5"}))).messages
 
 
 async def test_what_waits_is_counted(database: Path) -> None:
-    async with await SqliteStore.open(database, clock=FakeClock()) as store:
+    async with await Store.open(database, clock=FakeClock()) as store:
         await ask(store, "m9", "zqzq waits")
 
-    with SqliteEraser(database) as eraser:
+    with Eraser(database) as eraser:
         assert eraser.open_messages(eraser.scope(ZORA_HERSELF, Scope())) == 1
         bert = Identity("web", None, frozenset({BERT}))
         assert eraser.open_messages(eraser.scope(bert, Scope())) == 0
 
 
 async def test_a_database_that_somebody_uses_is_refused(database: Path) -> None:
-    async with await SqliteStore.open(database):
+    async with await Store.open(database):
         with pytest.raises(StoreBusy, match="tinyagi stop"):
-            SqliteEraser(database)
+            Eraser(database)
 
 
-def test_responses_that_nobody_fetched_are_given_up(database: Path, eraser: SqliteEraser) -> None:
+def test_responses_that_nobody_fetched_are_given_up(database: Path, eraser: Eraser) -> None:
     erased(eraser)
     eraser.__exit__()
 
@@ -181,13 +170,13 @@ def test_responses_that_nobody_fetched_are_given_up(database: Path, eraser: Sqli
     assert all('"final":true' in row["payload"] for row in facts)
 
 
-def test_what_agents_would_go_on_with_is_gone(database: Path, eraser: SqliteEraser) -> None:
+def test_what_agents_would_go_on_with_is_gone(database: Path, eraser: Eraser) -> None:
     _, changed = erased(eraser)
 
     assert changed["turns"] == 1
 
 
-def test_erasing_again_changes_nothing_more(eraser: SqliteEraser) -> None:
+def test_erasing_again_changes_nothing_more(eraser: Eraser) -> None:
     first, _ = erased(eraser)
     scope = eraser.scope(ZORA_HERSELF, Scope(first.conversations, first.messages))
 
@@ -196,14 +185,14 @@ def test_erasing_again_changes_nothing_more(eraser: SqliteEraser) -> None:
 
 
 def test_one_person_is_meant_or_nobody_is_erased() -> None:
-    seen = {Sighting("telegram", "Ada", "1"), Sighting("telegram", "Ada"), Sighting(ROOM_CHANNEL, "Ada")}
+    seen = {SenderAlias("telegram", "Ada", "1"), SenderAlias("telegram", "Ada"), SenderAlias(ROOM_CHANNEL, "Ada")}
 
     assert identify(Person(sender="Ada"), seen) == Identity("telegram", "1", frozenset({"Ada"}))
     with pytest.raises(Conflict, match="2 people: telegram id 1, telegram id 2"):
-        identify(Person("telegram", "Ada"), seen | {Sighting("telegram", "Ada", "2")})
+        identify(Person("telegram", "Ada"), seen | {SenderAlias("telegram", "Ada", "2")})
     with pytest.raises(Conflict, match="telegram id 1, 'Ada' on web"):
-        identify(Person(sender="Ada"), seen | {Sighting("web", "Ada")})
-    assert identify(Person("web", "Ada"), seen | {Sighting("web", "Ada")}).channel == "web"
+        identify(Person(sender="Ada"), seen | {SenderAlias("web", "Ada")})
+    assert identify(Person("web", "Ada"), seen | {SenderAlias("web", "Ada")}).channel == "web"
     with pytest.raises(NotFound, match="'Bob' on web"):
         identify(Person("web", "Bob"), seen)
     with pytest.raises(InvalidInput, match="whom to forget"):

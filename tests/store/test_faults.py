@@ -21,12 +21,13 @@ from tinyagi.domain.errors import (
     StoreFull,
     StoreReadOnly,
 )
-from tinyagi.domain.messages import NewMessage, Outcome
+from tinyagi.domain.messages import NewMessage
 from tinyagi.domain.retry import Failure, FailureKind
-from tinyagi.domain.routing import Route
-from tinyagi.store.clock import SteadyClock
-from tinyagi.store.sqlite.connection import connect
-from tinyagi.store.sqlite.store import DEFAULT_AGENT, SqliteStore
+from tinyagi.domain.routing import DEFAULT_AGENT, Route
+from tinyagi.domain.runs import Outcome
+from tinyagi.store.connection import connect
+from tinyagi.store.store import Store
+from tinyagi.system.clock import SteadyClock
 
 
 class Disk:
@@ -55,13 +56,13 @@ def disk() -> Disk:
 
 
 @pytest.fixture
-async def store(tmp_path: Path, disk: Disk) -> AsyncIterator[SqliteStore]:
-    async with await SqliteStore.open(tmp_path / "tinyagi.db", connect=disk.connect) as opened:
+async def store(tmp_path: Path, disk: Disk) -> AsyncIterator[Store]:
+    async with await Store.open(tmp_path / "tinyagi.db", connect=disk.connect) as opened:
         yield opened
 
 
 async def test_a_full_disk_in_the_middle_of_a_group_fails_every_waiter_and_writes_nothing(
-    store: SqliteStore, disk: Disk
+    store: Store, disk: Disk
 ) -> None:
     await store.queue.enqueue(NewMessage("before", CODER))
     disk.limit(extra_pages=8)
@@ -76,7 +77,7 @@ async def test_a_full_disk_in_the_middle_of_a_group_fails_every_waiter_and_write
     assert await types_of(store.events) == ["message_received"]
 
 
-async def test_the_store_works_again_when_there_is_room(store: SqliteStore, disk: Disk) -> None:
+async def test_the_store_works_again_when_there_is_room(store: Store, disk: Disk) -> None:
     disk.limit(extra_pages=4)
     with pytest.raises(StoreFull):
         await store.queue.enqueue(NewMessage("x" * 100_000, CODER))
@@ -88,7 +89,7 @@ async def test_the_store_works_again_when_there_is_room(store: SqliteStore, disk
     assert stored.last_event_id == 1
 
 
-async def test_a_full_disk_does_not_lose_a_claim(store: SqliteStore, disk: Disk) -> None:
+async def test_a_full_disk_does_not_lose_a_claim(store: Store, disk: Disk) -> None:
     await store.queue.enqueue(NewMessage("x", CODER))
     claim = await store.queue.claim(CODER)
     assert claim is not None
@@ -103,7 +104,7 @@ async def test_a_full_disk_does_not_lose_a_claim(store: SqliteStore, disk: Disk)
     assert len(await store.responses.pending("api")) == 1
 
 
-async def test_a_failed_commit_is_reported_as_unknown_and_a_repeat_is_safe(store: SqliteStore, disk: Disk) -> None:
+async def test_a_failed_commit_is_reported_as_unknown_and_a_repeat_is_safe(store: Store, disk: Disk) -> None:
     writer = disk.connections[0]
     writer.set_commit_hook(lambda: True)
 
@@ -117,7 +118,7 @@ async def test_a_failed_commit_is_reported_as_unknown_and_a_repeat_is_safe(store
 
 async def test_a_lock_of_another_process_is_waited_for_and_then_named(tmp_path: Path) -> None:
     path = tmp_path / "tinyagi.db"
-    async with await SqliteStore.open(path, busy_timeout=timedelta(milliseconds=50)) as store:
+    async with await Store.open(path, busy_timeout=timedelta(milliseconds=50)) as store:
         other = apsw.Connection(str(path))
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(StoreBusy, match="locked"):
@@ -131,7 +132,7 @@ async def test_a_lock_of_another_process_is_waited_for_and_then_named(tmp_path: 
 
 async def test_a_short_lock_of_another_process_is_only_waited_for(tmp_path: Path) -> None:
     path = tmp_path / "tinyagi.db"
-    async with await SqliteStore.open(path, busy_timeout=timedelta(seconds=30)) as store:
+    async with await Store.open(path, busy_timeout=timedelta(seconds=30)) as store:
         other = apsw.Connection(str(path))
         other.execute("BEGIN IMMEDIATE")
         enqueuing = asyncio.create_task(store.queue.enqueue(NewMessage("x", CODER)))
@@ -145,7 +146,7 @@ async def test_a_short_lock_of_another_process_is_only_waited_for(tmp_path: Path
 async def test_a_foreign_row_is_adopted_also_when_its_routing_broke_at_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("tinyagi.store.sqlite.store.ADOPT_AGAIN", timedelta(milliseconds=10))
+    monkeypatch.setattr("tinyagi.store.store.ADOPT_AGAIN", timedelta(milliseconds=10))
     path, tries = tmp_path / "tinyagi.db", 0
 
     def route(text: str) -> Route:
@@ -156,7 +157,7 @@ async def test_a_foreign_row_is_adopted_also_when_its_routing_broke_at_first(
             raise ZeroDivisionError("no route")
         return Route(CODER, None, text)
 
-    async with await SqliteStore.open(path, route=route) as store:
+    async with await Store.open(path, route=route) as store:
         other = apsw.Connection(str(path))
         other.execute(
             "INSERT INTO messages (message_id, channel, sender, message, status, created_at, updated_at) "
@@ -168,13 +169,13 @@ async def test_a_foreign_row_is_adopted_also_when_its_routing_broke_at_first(
                 await store.changes.beyond(store.changes.version)
 
     assert [record.getMessage() for record in caplog.records if record.exc_info] == [
-        "rows of other programs could not be taken in, next try in 0.01 s: no route"
+        "rows of other programs could not be adopted, next try in 0.01 s: no route"
     ]
 
 
 async def test_a_foreign_row_is_adopted_also_when_the_database_was_locked_at_first(tmp_path: Path) -> None:
     path = tmp_path / "tinyagi.db"
-    async with await SqliteStore.open(path, busy_timeout=timedelta(milliseconds=1)) as store:
+    async with await Store.open(path, busy_timeout=timedelta(milliseconds=1)) as store:
         other = apsw.Connection(str(path))
         other.execute("BEGIN IMMEDIATE")
         other.execute(
@@ -208,7 +209,7 @@ def test_a_commit_reaches_the_disk_itself_on_a_mac(
 async def test_a_damaged_file_is_refused_and_the_backup_named(tmp_path: Path, damage: str) -> None:
     path = tmp_path / "tinyagi.db"
     make_v0_0_20(path)
-    async with await SqliteStore.open(path) as store:
+    async with await Store.open(path) as store:
         await store.queue.enqueue_many([NewMessage("x" * 500, CODER) for _ in range(500)])
     (backup,) = (tmp_path / "backups").iterdir()
     content = bytearray(path.read_bytes())
@@ -217,7 +218,7 @@ async def test_a_damaged_file_is_refused_and_the_backup_named(tmp_path: Path, da
     path.write_bytes(content)
 
     with pytest.raises(StoreCorrupt) as refused:
-        await SqliteStore.open(path)
+        await Store.open(path)
 
     assert str(backup) in str(refused.value)
     assert path.read_bytes() == bytes(content)
@@ -231,7 +232,7 @@ async def test_a_damaged_file_names_the_newest_archive_and_how_to_restore_it(tmp
         (tmp_path / "backups" / name).touch()
 
     with pytest.raises(StoreCorrupt, match=r"tinyagi backup restore tinyagi-20261118T031500Z\.zip"):
-        await SqliteStore.open(path)
+        await Store.open(path)
 
 
 async def test_a_damaged_file_without_a_backup_says_so(tmp_path: Path) -> None:
@@ -239,17 +240,17 @@ async def test_a_damaged_file_without_a_backup_says_so(tmp_path: Path) -> None:
     path.write_bytes(b"this is no database, and it is long enough to be looked at" * 100)
 
     with pytest.raises(StoreCorrupt, match="There is no backup"):
-        await SqliteStore.open(path)
+        await Store.open(path)
 
 
 async def test_a_read_only_place_is_refused_in_words(tmp_path: Path) -> None:
     with pytest.raises(StoreReadOnly, match="writable file system"):
-        await SqliteStore.open(Path("/proc/tinyagi/tinyagi.db"))
+        await Store.open(Path("/proc/tinyagi/tinyagi.db"))
     with pytest.raises(StoreReadOnly):
-        await SqliteStore.open(tmp_path)
+        await Store.open(tmp_path)
 
 
-async def test_a_database_that_turns_read_only_fails_in_words_and_recovers(store: SqliteStore, disk: Disk) -> None:
+async def test_a_database_that_turns_read_only_fails_in_words_and_recovers(store: Store, disk: Disk) -> None:
     disk.connections[0].pragma("query_only", True)
     with pytest.raises(StoreError, match=r"cannot be opened for writing|read"):
         await store.queue.enqueue(NewMessage("x", CODER))
@@ -262,7 +263,7 @@ async def test_a_database_that_turns_read_only_fails_in_words_and_recovers(store
 async def test_a_clock_that_is_set_back_delays_nothing(tmp_path: Path) -> None:
     clock, passed = FakeClock(), FakeClock()
     steady = SteadyClock(wall=clock, monotonic=passed)
-    async with await SqliteStore.open(tmp_path / "tinyagi.db", clock=steady) as store:
+    async with await Store.open(tmp_path / "tinyagi.db", clock=steady) as store:
         await store.queue.enqueue(NewMessage("a", CODER, sender="a"))
         first = await store.queue.claim(CODER)
         assert first is not None
@@ -286,11 +287,11 @@ async def test_a_clock_that_is_set_back_delays_nothing(tmp_path: Path) -> None:
 
 async def test_messages_run_at_once_after_a_restart_with_the_clock_set_back(tmp_path: Path) -> None:
     clock = FakeClock()
-    async with await SqliteStore.open(tmp_path / "tinyagi.db", clock=clock) as store:
+    async with await Store.open(tmp_path / "tinyagi.db", clock=clock) as store:
         await store.queue.enqueue(NewMessage("x", CODER))
     clock.advance(-timedelta(days=2))
 
-    async with await SqliteStore.open(tmp_path / "tinyagi.db", clock=clock) as store:
+    async with await Store.open(tmp_path / "tinyagi.db", clock=clock) as store:
         claim = await store.queue.claim(CODER)
         assert claim is not None
         await store.queue.complete(claim, Outcome("done"))

@@ -12,19 +12,20 @@ from tests.support.log import read_all, types_of
 from tinyagi.domain.errors import StoreClosed
 from tinyagi.domain.events import ProcessorStart
 from tinyagi.domain.ids import AgentId, MessageId
-from tinyagi.domain.messages import NewMessage, Outcome
-from tinyagi.store.sqlite.operations.enqueue import EnqueueRequest, enqueue
-from tinyagi.store.sqlite.store import SqliteStore
-from tinyagi.store.sqlite.transaction import Transaction
+from tinyagi.domain.messages import NewMessage
+from tinyagi.domain.runs import Outcome
+from tinyagi.store.enqueue import EnqueueRequest, enqueue
+from tinyagi.store.store import Store
+from tinyagi.store.transaction import Transaction
 
 
 @pytest.fixture
-async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
-    async with await SqliteStore.open(tmp_path / "tinyagi.db", clock=FakeClock()) as opened:
+async def store(tmp_path: Path) -> AsyncIterator[Store]:
+    async with await Store.open(tmp_path / "tinyagi.db", clock=FakeClock()) as opened:
         yield opened
 
 
-async def test_calls_of_one_turn_are_written_together(store: SqliteStore) -> None:
+async def test_calls_of_one_turn_are_written_together(store: Store) -> None:
     sizes: list[int] = []
 
     def counted(tx: Transaction, requests: Sequence[EnqueueRequest]) -> object:
@@ -39,7 +40,7 @@ async def test_calls_of_one_turn_are_written_together(store: SqliteStore) -> Non
     assert (await store.queue.depth()).pending == 50
 
 
-async def test_a_faulty_operation_does_not_take_its_neighbours_with_it(store: SqliteStore) -> None:
+async def test_a_faulty_operation_does_not_take_its_neighbours_with_it(store: Store) -> None:
     def faulty(tx: Transaction, requests: Sequence[int]) -> list[int]:
         tx.record_alone(ProcessorStart("never stored"))
         raise ZeroDivisionError
@@ -57,7 +58,7 @@ async def test_a_faulty_operation_does_not_take_its_neighbours_with_it(store: Sq
 
 
 async def test_a_statement_that_sqlite_refuses_is_an_error_of_the_store_that_names_the_reason(
-    store: SqliteStore,
+    store: Store,
 ) -> None:
     def doubled(tx: Transaction, requests: Sequence[str]) -> Sequence[None]:
         return [tx.connection.execute(statement).get for statement in requests]
@@ -77,7 +78,7 @@ async def test_a_statement_that_sqlite_refuses_is_an_error_of_the_store_that_nam
     assert (await store.queue.depth()).pending == 1
 
 
-async def test_what_a_refused_operation_wrote_does_not_stay(store: SqliteStore) -> None:
+async def test_what_a_refused_operation_wrote_does_not_stay(store: Store) -> None:
     await store.queue.enqueue(NewMessage("there", CODER, message_id=MessageId("taken")))
 
     many = [NewMessage(str(n), CODER) for n in range(10)]
@@ -93,7 +94,7 @@ async def test_what_a_refused_operation_wrote_does_not_stay(store: SqliteStore) 
     assert [event.id for event in await read_all(store.events)] == [1, 2]
 
 
-async def test_an_id_that_we_made_and_that_exists_is_made_again(store: SqliteStore) -> None:
+async def test_an_id_that_we_made_and_that_exists_is_made_again(store: Store) -> None:
     class Stuck:
         """An id source that gives the same id for a while."""
 
@@ -114,7 +115,7 @@ async def test_an_id_that_we_made_and_that_exists_is_made_again(store: SqliteSto
     assert [first.message_id, second.message_id] == ["api_aaaaaaaa", "api_bbbbbbbb"]
 
 
-async def test_an_empty_claim_wakes_nobody(store: SqliteStore) -> None:
+async def test_an_empty_claim_wakes_nobody(store: Store) -> None:
     await store.queue.enqueue(NewMessage("x", CODER))
     seen = store.changes.version
 
@@ -127,7 +128,7 @@ async def test_an_empty_claim_wakes_nobody(store: SqliteStore) -> None:
     assert store.changes.version > seen
 
 
-async def test_a_cancelled_enqueue_is_written_all_the_same(store: SqliteStore) -> None:
+async def test_a_cancelled_enqueue_is_written_all_the_same(store: Store) -> None:
     task = asyncio.create_task(store.queue.enqueue(NewMessage("x", CODER)))
     await asyncio.sleep(0)
     task.cancel()
@@ -139,7 +140,7 @@ async def test_a_cancelled_enqueue_is_written_all_the_same(store: SqliteStore) -
     assert (await store.queue.depth()).pending == 2
 
 
-async def released(store: SqliteStore, agent: AgentId) -> None:
+async def released(store: Store, agent: AgentId) -> None:
     while "message_released" not in await types_of(store.events):
         seen = store.changes.version
         await asyncio.wait_for(store.changes.beyond(seen), 60)
@@ -149,7 +150,7 @@ async def released(store: SqliteStore, agent: AgentId) -> None:
     assert claim.attempt == 1
 
 
-async def test_a_claim_whose_caller_went_before_the_write_is_given_back(store: SqliteStore) -> None:
+async def test_a_claim_whose_caller_went_before_the_write_is_given_back(store: Store) -> None:
     await store.queue.enqueue(NewMessage("x", CODER))
     task = asyncio.create_task(store.queue.claim(CODER))
     await asyncio.sleep(0)
@@ -161,24 +162,24 @@ async def test_a_claim_whose_caller_went_before_the_write_is_given_back(store: S
     await released(store, CODER)
 
 
-async def test_a_claim_whose_caller_went_after_the_write_is_given_back(store: SqliteStore) -> None:
+async def test_a_claim_whose_caller_went_after_the_write_is_given_back(store: Store) -> None:
     await store.queue.enqueue(NewMessage("x", TESTER))
     task = asyncio.create_task(store.queue.claim(TESTER))
-    hand_over = store._writer._hand_over
+    resolve_futures = store._writer._resolve_futures
 
-    def hand_over_then_cancel(results: list[tuple[object, object]], changed: bool) -> None:
-        hand_over(results, changed)  # type: ignore[arg-type]
+    def resolve_then_cancel(results: list[tuple[object, object]], changed: bool) -> None:
+        resolve_futures(results, changed)  # type: ignore[arg-type]
         task.cancel()
 
-    store._writer._hand_over = hand_over_then_cancel  # type: ignore[method-assign, assignment]
+    store._writer._resolve_futures = resolve_then_cancel  # type: ignore[method-assign, assignment]
     with pytest.raises(asyncio.CancelledError):
         await task
-    del store._writer._hand_over
+    del store._writer._resolve_futures
 
     await released(store, TESTER)
 
 
-async def test_the_next_claim_of_a_caller_that_went_is_given_back_and_its_completion_stays(store: SqliteStore) -> None:
+async def test_the_next_claim_of_a_caller_that_went_is_given_back_and_its_completion_stays(store: Store) -> None:
     for text in ("one", "two"):
         await store.queue.enqueue(NewMessage(text, CODER))
     claim = await store.queue.claim(CODER)
@@ -196,7 +197,7 @@ async def test_the_next_claim_of_a_caller_that_went_is_given_back_and_its_comple
 
 async def test_a_claim_that_is_abandoned_while_the_store_closes_is_given_back(tmp_path: Path) -> None:
     path = tmp_path / "other.db"
-    first = await SqliteStore.open(path)
+    first = await Store.open(path)
     await first.queue.enqueue(NewMessage("x", CODER))
     task = asyncio.create_task(first.queue.claim(CODER))
     await asyncio.sleep(0)
@@ -204,14 +205,14 @@ async def test_a_claim_that_is_abandoned_while_the_store_closes_is_given_back(tm
 
     await first.close()
 
-    async with await SqliteStore.open(path) as second:
+    async with await Store.open(path) as second:
         assert (await second.queue.depth()).processing == 0
         assert (await second.queue.depth()).pending == 1
 
 
 async def test_closing_writes_what_is_waiting_and_then_refuses(tmp_path: Path) -> None:
     path = tmp_path / "other.db"
-    store = await SqliteStore.open(path)
+    store = await Store.open(path)
     waiting = asyncio.gather(*(store.queue.enqueue(NewMessage(str(n), CODER)) for n in range(20)))
     await asyncio.sleep(0)
 
@@ -225,7 +226,7 @@ async def test_closing_writes_what_is_waiting_and_then_refuses(tmp_path: Path) -
     assert not path.with_name("other.db-wal").exists()
 
 
-async def test_the_log_stays_small_under_a_steady_load(store: SqliteStore, tmp_path: Path) -> None:
+async def test_the_log_stays_small_under_a_steady_load(store: Store, tmp_path: Path) -> None:
     log = tmp_path / "tinyagi.db-wal"
     text = "x" * 4000
     for _ in range(40):
@@ -235,7 +236,7 @@ async def test_the_log_stays_small_under_a_steady_load(store: SqliteStore, tmp_p
     assert log.stat().st_size < 64 * 1024 * 1024
 
 
-async def test_a_backlog_beyond_the_parameter_limit_is_claimed_in_order(store: SqliteStore) -> None:
+async def test_a_backlog_beyond_the_parameter_limit_is_claimed_in_order(store: Store) -> None:
     batch = [NewMessage(str(n), CODER) for n in range(40_000)]
     await store.queue.enqueue_many(batch)
 

@@ -12,7 +12,7 @@ import pytest
 
 from tests.contract.conftest import CODER
 from tinyagi.domain.messages import NewMessage
-from tinyagi.store.sqlite.store import SqliteStore
+from tinyagi.store.store import Store
 from tinyagi.system import processes
 from tinyagi.system.processes import ProcessIdentity, this_process
 
@@ -21,17 +21,17 @@ import asyncio, os, sys
 from pathlib import Path
 from tinyagi.domain.ids import AgentId
 from tinyagi.domain.messages import NewMessage
-from tinyagi.store.sqlite.store import SqliteStore
+from tinyagi.store.store import Store
 
 async def claim(path):
-    store = await SqliteStore.open(path)
+    store = await Store.open(path)
     await store.queue.enqueue(NewMessage("go", AgentId("coder")))
     assert await store.queue.claim(AgentId("coder")) is not None
     assert await store.queue.recover() == 0
     os.execv(sys.executable, [sys.executable, "-c", sys.argv[2], str(path), sys.argv[2], "again"])
 
 async def recover(path):
-    async with await SqliteStore.open(path) as store:
+    async with await Store.open(path) as store:
         print(os.getpid(), await store.queue.recover())
 
 asyncio.run((recover if "again" in sys.argv else claim)(Path(sys.argv[1])))
@@ -66,12 +66,12 @@ async def test_without_proc_a_reused_pid_does_not_keep_a_claim_for_ever(
         before = psutil.Process(stranger.pid).create_time() - 60
         gone = replace(this_process(), pid=stranger.pid, started=before, nonce="gone")
         owner = ProcessIdentity(gone.host, "unknown", gone.pid, None) if old_format else gone
-        async with await SqliteStore.open(path, owner=owner, clock=lambda: now) as holder:
+        async with await Store.open(path, owner=owner, clock=lambda: now) as holder:
             await holder.queue.enqueue(NewMessage("go", CODER))
             assert await holder.queue.claim(CODER) is not None
-        async with await SqliteStore.open(path, clock=lambda: now) as other:
+        async with await Store.open(path, clock=lambda: now) as other:
             at_once = await other.queue.recover()
-        async with await SqliteStore.open(path, clock=lambda: now + 3_600_000) as other:
+        async with await Store.open(path, clock=lambda: now + 3_600_000) as other:
             later = await other.queue.recover()
 
     # An older version wrote no start time here: its claim is kept until its lease is over.

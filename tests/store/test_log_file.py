@@ -16,10 +16,10 @@ from tests.contract.conftest import CODER, WRITER
 from tests.support.clock import FakeClock
 from tinyagi.domain.errors import NewerDatabase, NotFound, StoreCorrupt, StoreError
 from tinyagi.domain.messages import NewMessage
-from tinyagi.store.sqlite import log_file
-from tinyagi.store.sqlite.log_file import LogFile, LogRow, Tally
-from tinyagi.store.sqlite.store import SqliteStore
-from tinyagi.store.statements import load_statements
+from tinyagi.store import event_reader
+from tinyagi.store.connection import load_statements
+from tinyagi.store.event_reader import EventLogReader, LogRow, RangeCount
+from tinyagi.store.store import Store
 
 ALL_ROWS = (
     "SELECT id, type, version, message_id, conversation_id, conversation_started_at, agent, payload, created_at "
@@ -33,12 +33,12 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-async def store(path: Path) -> AsyncIterator[SqliteStore]:
-    async with await SqliteStore.open(path, clock=FakeClock()) as opened:
+async def store(path: Path) -> AsyncIterator[Store]:
+    async with await Store.open(path, clock=FakeClock()) as opened:
         yield opened
 
 
-async def write(store: SqliteStore, texts: Iterable[str]) -> None:
+async def write(store: Store, texts: Iterable[str]) -> None:
     await store.queue.enqueue_many([NewMessage(text, CODER) for text in texts])
 
 
@@ -47,15 +47,15 @@ def run(path: Path, statement: str) -> list[Any]:
         return connection.execute(statement).fetchall()
 
 
-def rows_of(log: LogFile, after: int = 0, through: int = 2**62, types: set[str] | None = None) -> list[LogRow]:
+def rows_of(log: EventLogReader, after: int = 0, through: int = 2**62, types: set[str] | None = None) -> list[LogRow]:
     return [row for page in log.pages(after, min(through, log.head()), types) for row in page]
 
 
-async def test_rows_are_those_of_the_table_while_the_store_is_open(store: SqliteStore, path: Path) -> None:
+async def test_rows_are_those_of_the_table_while_the_store_is_open(store: Store, path: Path) -> None:
     await write(store, ["one", "two 🚀 \u2028 'quoted' \\ \x00", "three"])
     await store.lanes.pause(WRITER)
 
-    with LogFile(path) as log:
+    with EventLogReader(path) as log:
         assert rows_of(log) == run(path, ALL_ROWS)
         assert log.head() == 4
 
@@ -65,19 +65,19 @@ async def test_rows_are_those_of_the_table_while_the_store_is_open(store: Sqlite
 
 
 async def test_rows_are_there_after_the_store_was_closed(path: Path) -> None:
-    async with await SqliteStore.open(path) as store:
+    async with await Store.open(path) as store:
         await write(store, ["one", "two"])
     assert not path.with_name("tinyagi.db-shm").exists()
     before = hashlib.sha256(path.read_bytes()).digest()
 
-    with LogFile(path) as log:
+    with EventLogReader(path) as log:
         assert [row[0] for row in rows_of(log)] == [1, 2]
 
     assert hashlib.sha256(path.read_bytes()).digest() == before
 
 
 async def test_what_a_killed_daemon_left_in_its_write_ahead_log_is_read_and_left_there(
-    store: SqliteStore, path: Path, tmp_path: Path
+    store: Store, path: Path, tmp_path: Path
 ) -> None:
     await write(store, ["one", "two"])
     left = tmp_path / "left"
@@ -87,26 +87,24 @@ async def test_what_a_killed_daemon_left_in_its_write_ahead_log_is_read_and_left
     before = (left / "tinyagi.db-wal").read_bytes()
     assert before
 
-    with LogFile(left / "tinyagi.db") as log:
+    with EventLogReader(left / "tinyagi.db") as log:
         assert [row[0] for row in rows_of(log)] == [1, 2]
 
     assert (left / "tinyagi.db-wal").read_bytes() == before
 
 
-async def test_an_empty_log_has_no_pages(store: SqliteStore, path: Path) -> None:
-    with LogFile(path) as log:
-        assert (log.head(), log.first_after(0), log.tally(0, 100)) == (0, None, Tally(0, 0))
+async def test_an_empty_log_has_no_pages(store: Store, path: Path) -> None:
+    with EventLogReader(path) as log:
+        assert (log.head(), log.first_after(0), log.tally(0, 100)) == (0, None, RangeCount(0, 0))
         assert list(log.pages(0, 100)) == []
 
 
-async def test_pages_step_over_ids_that_are_gone(
-    store: SqliteStore, path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_pages_step_over_ids_that_are_gone(store: Store, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     await write(store, map(str, range(100)))
     run(path, "DELETE FROM events WHERE id <= 30 OR id BETWEEN 41 AND 80 OR id % 7 = 0 OR id = 100")
-    monkeypatch.setattr(log_file, "PAGE_IDS", 10)
+    monkeypatch.setattr(event_reader, "PAGE_IDS", 10)
 
-    with LogFile(path) as log:
+    with EventLogReader(path) as log:
         wanted = [row[0] for row in run(path, "SELECT id FROM events ORDER BY id")]
         assert [row[0] for row in rows_of(log)] == wanted
         assert [row[0] for row in rows_of(log, after=33, through=85)] == [n for n in wanted if 33 < n <= 85]
@@ -114,37 +112,37 @@ async def test_pages_step_over_ids_that_are_gone(
         assert log.head() == 100
 
 
-async def test_a_page_of_large_texts_ends_early_and_nothing_is_left_out(store: SqliteStore, path: Path) -> None:
+async def test_a_page_of_large_texts_ends_early_and_nothing_is_left_out(store: Store, path: Path) -> None:
     megabyte = 1024 * 1024
     for number in range(20):
         await write(store, [chr(ord("a") + number) * megabyte])
 
-    with LogFile(path) as log:
+    with EventLogReader(path) as log:
         pages = list(log.pages(0, log.head()))
 
     assert [row[0] for page in pages for row in page] == list(range(1, 21))
     assert len(pages) > 1
-    assert all(sum(len(row[7]) for row in page) < log_file.PAGE_CHARACTERS + 2 * megabyte for page in pages)
+    assert all(sum(len(row[7]) for row in page) < event_reader.PAGE_CHARACTERS + 2 * megabyte for page in pages)
 
 
-async def test_types_are_chosen_by_name(store: SqliteStore, path: Path) -> None:
+async def test_types_are_chosen_by_name(store: Store, path: Path) -> None:
     await write(store, ["one"])
     await store.lanes.pause(CODER)
     await store.lanes.resume(CODER)
     await write(store, ["two"])
 
-    with LogFile(path) as log:
+    with EventLogReader(path) as log:
         assert [row[0] for row in rows_of(log, types={"lane_paused", "lane_resumed", "never_heard_of"})] == [2, 3]
         assert [row[0] for row in rows_of(log, types={"message_received"})] == [1, 4]
         assert rows_of(log, types=set()) == []
         assert rows_of(log, types={"' OR 1=1 --"}) == []
 
 
-async def test_so_many_rows_end_at_the_id_of_the_last_one(store: SqliteStore, path: Path) -> None:
+async def test_so_many_rows_end_at_the_id_of_the_last_one(store: Store, path: Path) -> None:
     await write(store, map(str, range(100)))
     run(path, "DELETE FROM events WHERE id <= 40 OR id % 2 = 0")
 
-    with LogFile(path) as log:
+    with EventLogReader(path) as log:
         assert log.end_of(0, 10, 100) == 59
         assert len(rows_of(log, 0, 59)) == 10
         assert log.end_of(59, 10, 100) == 79
@@ -153,27 +151,25 @@ async def test_so_many_rows_end_at_the_id_of_the_last_one(store: SqliteStore, pa
         assert log.end_of(0, 60, 100) == 100
 
 
-async def test_a_tally_counts_and_adds_up_the_ids(
-    store: SqliteStore, path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_tally_counts_and_adds_up_the_ids(store: Store, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     await write(store, map(str, range(50)))
     run(path, "DELETE FROM events WHERE id IN (1, 17, 18, 44)")
-    monkeypatch.setattr(log_file, "TALLY_IDS", 7)
+    monkeypatch.setattr(event_reader, "TALLY_IDS", 7)
 
-    with LogFile(path) as log:
+    with EventLogReader(path) as log:
         ids = [row[0] for row in rows_of(log, 10, 45)]
-        assert log.tally(10, 45) == Tally(len(ids), sum(ids))
+        assert log.tally(10, 45) == RangeCount(len(ids), sum(ids))
         assert log.tally(10, 45) != log.tally(10, 44)
-        assert log.tally(45, 45) == Tally(0, 0)
+        assert log.tally(45, 45) == RangeCount(0, 0)
 
 
 async def test_a_reader_between_two_pages_does_not_hold_up_a_checkpoint(
-    store: SqliteStore, path: Path, monkeypatch: pytest.MonkeyPatch
+    store: Store, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await write(store, ["x" * 1000 for _ in range(100)])
-    monkeypatch.setattr(log_file, "PAGE_CHARACTERS", 5000)
+    monkeypatch.setattr(event_reader, "PAGE_CHARACTERS", 5000)
 
-    with LogFile(path) as log, closing(apsw.Connection(str(path))) as other:
+    with EventLogReader(path) as log, closing(apsw.Connection(str(path))) as other:
         pages = log.pages(0, 100)
         first = next(pages)
         other.set_busy_timeout(0)
@@ -182,8 +178,8 @@ async def test_a_reader_between_two_pages_does_not_hold_up_a_checkpoint(
         assert len(first) + sum(map(len, pages)) == 100
 
 
-async def test_reading_uses_the_key_of_the_table(store: SqliteStore, path: Path) -> None:
-    sql = load_statements("sqlite")
+async def test_reading_uses_the_key_of_the_table(store: Store, path: Path) -> None:
+    sql = load_statements()
     values: dict[str, int | None] = {"after": 1, "through": 2, "types": None, "rows": 1}
     for name in ("events_between", "first_event_after", "nth_event_after", "tally_events"):
         plan = run_plan(path, sql[name], values)
@@ -200,38 +196,38 @@ def test_a_missing_file_is_told_and_not_created(tmp_path: Path, name: str) -> No
     path = tmp_path / name
 
     with pytest.raises(NotFound, match=f"There is no database at {path}"):
-        LogFile(path)
+        EventLogReader(path)
 
     assert list(tmp_path.iterdir()) == []
 
 
 async def test_a_newer_database_is_refused(path: Path) -> None:
-    async with await SqliteStore.open(path):
+    async with await Store.open(path):
         pass
     run(path, "INSERT INTO schema_migrations VALUES (9999, 'x', 'y', 1)")
 
     with pytest.raises(NewerDatabase, match=r"newer TinyAGI \(its schema is 9999"):
-        LogFile(path)
+        EventLogReader(path)
 
 
 def test_a_database_of_another_program_is_refused(path: Path) -> None:
     run(path, "CREATE TABLE events (id INTEGER PRIMARY KEY)")
 
-    with pytest.raises(StoreError, match="is no database of this TinyAGI"):
-        LogFile(path)
+    with pytest.raises(StoreError, match="is not a database of this TinyAGI"):
+        EventLogReader(path)
 
 
 def test_a_file_that_is_no_database_is_refused(path: Path) -> None:
     path.write_bytes(b"something else " * 1000)
 
     with pytest.raises(StoreCorrupt, match="is damaged"):
-        LogFile(path)
+        EventLogReader(path)
 
 
 def test_importing_it_loads_nothing_heavy() -> None:
     """Every new worker of Spark imports it."""
     heavy = ("asyncio", "pydantic", "httpx", "msgspec", "tinyagi.store.base", "tinyagi.domain.events")
-    code = f"import sys, tinyagi.store.sqlite.log_file; print([name for name in {heavy} if name in sys.modules])"
+    code = f"import sys, tinyagi.store.event_reader; print([name for name in {heavy} if name in sys.modules])"
 
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 

@@ -11,32 +11,31 @@ from typing import Any
 import apsw
 import pytest
 
-from tests.contract.conftest import CODER, ROSTER
+from tests.contract.conftest import CODER, ROSTER, TESTER
 from tests.contract.test_claim import run_all
 from tests.support.clock import FakeClock
 from tests.support.legacy import make_tinyclaw, make_v0_0_20
 from tests.support.log import Tables, read_all
 from tinyagi.domain.board import NewTask
 from tinyagi.domain.errors import MigrationFailed, NewerDatabase
-from tinyagi.domain.ids import ConversationId
-from tinyagi.domain.messages import Message, NewMessage, Outcome
+from tinyagi.domain.ids import ConversationId, MessageId
+from tinyagi.domain.limits import Charge, Spent
+from tinyagi.domain.messages import Message, NewMessage
 from tinyagi.domain.responses import Response
 from tinyagi.domain.retry import Failure, FailureKind
-from tinyagi.domain.routing import route
-from tinyagi.domain.sessions import Session
-from tinyagi.domain.spending import Charge, Spent
-from tinyagi.store.sqlite.connection import connect
-from tinyagi.store.sqlite.migrations import migrate
-from tinyagi.store.sqlite.store import SqliteStore
-from tinyagi.store.statements import load_migrations, load_statements
+from tinyagi.domain.routing import prompt_from_teammate, route
+from tinyagi.domain.runs import Handoff, Outcome, Session
+from tinyagi.store.connection import connect, load_statements
+from tinyagi.store.migrations import load_migrations, migrate
+from tinyagi.store.store import Store
 
 ORDER = ("first", "second")
 OLD_VERSIONS = pytest.mark.parametrize("make", [make_v0_0_20, make_tinyclaw])
 
 
 @asynccontextmanager
-async def opened(path: Path) -> AsyncIterator[SqliteStore]:
-    async with await SqliteStore.open(
+async def opened(path: Path) -> AsyncIterator[Store]:
+    async with await Store.open(
         path, clock=FakeClock(), dice=random.Random(1), route=lambda text: route(text, ROSTER)
     ) as store:
         yield store
@@ -54,15 +53,21 @@ def rows(path: Path, query: str) -> list[Any]:
         connection.close()
 
 
-async def write_old(path: Path, version: int, fill: Callable[[SqliteStore], Coroutine[Any, Any, object]]) -> None:
+def make_old(path: Path, version: int) -> apsw.Connection:
+    """An empty database with the first migrations only."""
+    connection = connect(path, timedelta(seconds=1))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tinyagi.store.migrations.load_migrations", lambda: load_migrations()[:version])
+        migrate(connection, load_statements(), path, path.parent / "backups", 1)
+    return connection
+
+
+async def write_old(path: Path, version: int, fill: Callable[[Store], Coroutine[Any, Any, object]]) -> None:
     """A database of an earlier schema, with the rows that `fill` leaves in today's."""
     today = path.with_name("today.db")
     async with opened(today) as store:
         await fill(store)
-    connection = connect(path, timedelta(seconds=1))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tinyagi.store.sqlite.migrations.load_migrations", lambda _: load_migrations("sqlite")[:version])
-        migrate(connection, load_statements("sqlite"), path, path.parent / "backups", 1)
+    connection = make_old(path, version)
     connection.execute("ATTACH ? AS today", (str(today),))
     with connection:
         for table in ("conversations", "messages", "lanes", "responses", "agent_messages", "events"):
@@ -91,6 +96,34 @@ async def test_an_empty_file_becomes_a_database_that_only_its_owner_can_read(tmp
         (6, "0006_runs_by_conversation"),
         (7, "0007_failed_by_age"),
         (8, "0008_ready_set"),
+        (9, "0009_task_dispatches"),
+        (10, "0010_history_from_agent"),
+    ]
+
+
+async def test_lines_of_an_older_history_get_the_teammate_that_wrote_them(tmp_path: Path) -> None:
+    async def fill(store: Store) -> None:
+        await store.queue.enqueue(NewMessage("build it", CODER, message_id=MessageId("m1")))
+        claim = await store.queue.claim(CODER)
+        assert claim is not None
+        handoff = Handoff(TESTER, prompt_from_teammate(CODER, "test [this]: now"))
+        await store.queue.complete(claim, Outcome("done", handoffs=(handoff,)))
+        await store.queue.enqueue(NewMessage("[Message from teammate @x]:\nhi", CODER))
+
+    path = tmp_path / "tinyagi.db"
+    await write_old(path, 8, fill)
+    connection = apsw.Connection(str(path))
+    assert "from_agent" not in {row[1] for row in connection.execute("PRAGMA table_info(agent_messages)")}
+    connection.close()
+
+    async with opened(path) as store:
+        lines = await store.history.of_agent()
+
+    assert [(line.role, line.from_agent) for line in lines] == [
+        ("user", None),
+        ("user", CODER),
+        ("assistant", None),
+        ("user", None),
     ]
 
 
@@ -136,7 +169,7 @@ async def test_pending_rows_of_an_old_database_are_routed_and_run(tmp_path: Path
     make(path)
 
     async with opened(path) as store:
-        assert await run_all(store, CODER) == [["four"], ["five"]]
+        assert await run_all(store, CODER) == [["@coder four"], ["five"]]
         depth = await store.queue.depth()
 
     assert (depth.completed, depth.dead, depth.pending, depth.open_conversations) == (4, 1, 0, 0)
@@ -156,7 +189,7 @@ async def test_a_message_whose_answer_an_old_program_stored_before_it_ended_is_n
     connection.close()
 
     async with opened(path) as store:
-        assert await run_all(store, CODER) == [["four"]]
+        assert await run_all(store, CODER) == [["@coder four"]]
         assert (await store.queue.depth()).completed == 4
         assert "the answer" in [response.message for response in await store.responses.recent()]
         tables = Tables()
@@ -207,7 +240,7 @@ def test_a_landed_migration_is_never_edited() -> None:
         2: "498a678b417c5e96d6a618b39daad9782f6fa2269239f83eecedef9e54f4f24e",
     }
 
-    for number, _, text in load_migrations("sqlite"):
+    for number, _, text in load_migrations():
         assert landed.get(number, hash_of(text)) == hash_of(text)
 
 
@@ -236,7 +269,7 @@ async def test_a_database_of_the_second_schema_gets_a_board_and_tells_how_its_co
 ) -> None:
     path = tmp_path / "tinyagi.db"
 
-    async def fill(store: SqliteStore) -> None:
+    async def fill(store: Store) -> None:
         await store.queue.enqueue(NewMessage("first", CODER))
         await run_all(store)
 
@@ -257,7 +290,7 @@ async def test_waiting_messages_of_an_earlier_schema_keep_their_place(tmp_path: 
     """A delayed one, a thread in back-off with what waits behind it, and an open conversation each."""
     path, clock = tmp_path / "tinyagi.db", FakeClock()
 
-    async def fill(store: SqliteStore) -> None:
+    async def fill(store: Store) -> None:
         await store.queue.enqueue(NewMessage("stuck", CODER, sender="ada"))
         await store.queue.enqueue(NewMessage("behind", CODER, sender="ada"))
         await store.queue.enqueue(NewMessage("later", CODER, sender="grace", available_at=clock.now + 1000))
@@ -267,7 +300,7 @@ async def test_waiting_messages_of_an_earlier_schema_keep_their_place(tmp_path: 
 
     await write_old(path, 7, fill)
 
-    async with await SqliteStore.open(path, clock=clock) as store:
+    async with await Store.open(path, clock=clock) as store:
         assert (await store.queue.depth()).open_conversations == 3
         assert await run_all(store) == []
         clock.now += 1000
@@ -277,15 +310,10 @@ async def test_waiting_messages_of_an_earlier_schema_keep_their_place(tmp_path: 
         assert (await store.queue.depth()).open_conversations == 0
 
 
-@pytest.mark.parametrize("version", range(1, len(load_migrations("sqlite"))))
-async def test_the_upgraded_schema_is_that_of_a_new_database(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int
-) -> None:
+@pytest.mark.parametrize("version", range(1, len(load_migrations())))
+async def test_the_upgraded_schema_is_that_of_a_new_database(tmp_path: Path, version: int) -> None:
     schema = "SELECT type, name, tbl_name, sql FROM sqlite_schema ORDER BY name"
-    with monkeypatch.context() as patch:
-        patch.setattr("tinyagi.store.sqlite.migrations.load_migrations", lambda _: load_migrations("sqlite")[:version])
-        async with opened(tmp_path / "upgraded.db"):
-            pass
+    make_old(tmp_path / "upgraded.db", version).close()
     for name in ("upgraded.db", "new.db"):
         async with opened(tmp_path / name):
             pass
@@ -317,12 +345,12 @@ async def test_a_newer_database_is_refused_and_left_untouched(tmp_path: Path) ->
     async with opened(path):
         pass
     connection = apsw.Connection(str(path))
-    connection.execute("INSERT INTO schema_migrations VALUES (9, '0009_future', 'x', 1)")
+    connection.execute("INSERT INTO schema_migrations VALUES (9999, '9999_future', 'x', 1)")
     connection.close()
     before = path.read_bytes()
 
-    with pytest.raises(NewerDatabase, match="schema is 9"):
-        await SqliteStore.open(path)
+    with pytest.raises(NewerDatabase, match="schema is 9999"):
+        await Store.open(path)
 
     assert path.read_bytes() == before
 
@@ -336,7 +364,7 @@ async def test_a_database_made_with_another_text_of_a_migration_is_refused(tmp_p
     connection.close()
 
     with pytest.raises(MigrationFailed, match="0001_queue"):
-        await SqliteStore.open(path)
+        await Store.open(path)
 
 
 async def test_a_migration_that_fails_leaves_the_old_database_as_it_was(
@@ -346,11 +374,11 @@ async def test_a_migration_that_fails_leaves_the_old_database_as_it_was(
     make_v0_0_20(path)
     before = rows(path, "SELECT sql FROM sqlite_schema ORDER BY name")
     clash = "\nCREATE TABLE messages (id);\n"
-    broken = [(number, name, text + clash) for number, name, text in load_migrations("sqlite")]
-    monkeypatch.setattr("tinyagi.store.sqlite.migrations.load_migrations", lambda dialect: broken)
+    broken = [(number, name, text + clash) for number, name, text in load_migrations()]
+    monkeypatch.setattr("tinyagi.store.migrations.load_migrations", lambda: broken)
 
     with pytest.raises(MigrationFailed, match="already exists"):
-        await SqliteStore.open(path)
+        await Store.open(path)
 
     assert rows(path, "SELECT sql FROM sqlite_schema ORDER BY name") == before
     assert rows(path, "SELECT count(*) FROM messages") == [(5,)]

@@ -11,9 +11,7 @@ from tests.contract.conftest import CODER
 from tests.support.legacy import make_v0_0_20
 from tinyagi.domain.errors import NewerDatabase, NotFound, OlderDatabase
 from tinyagi.domain.messages import NewMessage
-from tinyagi.store.sqlite import migrations
-from tinyagi.store.sqlite.store import SqliteStore
-from tinyagi.store.statements import load_migrations
+from tinyagi.store.store import Store
 
 
 @pytest.fixture
@@ -22,11 +20,11 @@ def path(tmp_path: Path) -> Path:
 
 
 async def create(path: Path) -> None:
-    await (await SqliteStore.open(path)).close()
+    await (await Store.open(path)).close()
 
 
 async def test_it_reads_and_writes_beside_the_daemons_store(path: Path) -> None:
-    async with await SqliteStore.open(path) as daemon, await SqliteStore.open_current(path) as beside:
+    async with await Store.open(path) as daemon, await Store.open_current(path) as beside:
         await beside.queue.enqueue(NewMessage("hello", CODER))
         assert (await daemon.queue.depth()).pending == 1
         assert (await beside.events.bounds()).oldest == 1
@@ -35,10 +33,10 @@ async def test_it_reads_and_writes_beside_the_daemons_store(path: Path) -> None:
 async def test_it_costs_a_writer_and_a_reader(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     await create(path)
     asked: list[str] = []
-    monkeypatch.setattr("tinyagi.store.sqlite.store.check", lambda *_: asked.append("check"))
+    monkeypatch.setattr("tinyagi.store.store.check_integrity", lambda *_: asked.append("check"))
     before = set(threading.enumerate())
 
-    async with await SqliteStore.open_current(path) as store:
+    async with await Store.open_current(path) as store:
         for _ in range(3):
             await store.queue.enqueue(NewMessage("hello", CODER))
             await store.events.bounds()
@@ -50,22 +48,21 @@ async def test_it_costs_a_writer_and_a_reader(path: Path, monkeypatch: pytest.Mo
 
 async def test_its_log_of_writes_stays_short_without_a_daemon(path: Path) -> None:
     await create(path)
-    async with await SqliteStore.open_current(path) as store:
+    async with await Store.open_current(path) as store:
         for _ in range(12):
             await store.queue.enqueue(NewMessage("x" * 1_000_000, CODER))
         assert path.with_name("tinyagi.db-wal").stat().st_size < 12_000_000
 
 
-async def test_an_older_database_is_refused_with_the_remedy_and_left_as_it_is(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with monkeypatch.context() as earlier:
-        earlier.setattr(migrations, "load_migrations", lambda _: load_migrations("sqlite")[:-1])
-        await create(path)
+async def test_an_older_database_is_refused_with_the_remedy_and_left_as_it_is(path: Path) -> None:
+    await create(path)
+    connection = apsw.Connection(str(path))
+    connection.execute("DELETE FROM schema_migrations WHERE number = (SELECT max(number) FROM schema_migrations)")
+    connection.close()
     before = path.read_bytes()
 
     with pytest.raises(OlderDatabase, match=r"`tinyagi start`.*`tinyagi restart`"):
-        await SqliteStore.open_current(path)
+        await Store.open_current(path)
 
     assert path.read_bytes() == before
     assert not (path.parent / "backups").exists()
@@ -78,7 +75,7 @@ async def test_a_newer_database_is_refused(path: Path) -> None:
     connection.close()
 
     with pytest.raises(NewerDatabase, match="9999"):
-        await SqliteStore.open_current(path)
+        await Store.open_current(path)
 
 
 @pytest.mark.parametrize("make", [make_v0_0_20, lambda path: path.touch()])
@@ -86,11 +83,11 @@ async def test_what_is_no_database_of_this_program_is_refused(path: Path, make: 
     make(path)
     before = path.read_bytes()
     with pytest.raises(OlderDatabase):
-        await SqliteStore.open_current(path)
+        await Store.open_current(path)
     assert path.read_bytes() == before
 
 
 async def test_no_database_is_made(path: Path) -> None:
     with pytest.raises(NotFound, match="tinyagi start"):
-        await SqliteStore.open_current(path)
+        await Store.open_current(path)
     assert not path.exists()

@@ -11,14 +11,13 @@ import pytest
 
 from tinyagi.domain.messages import PASSIVE_PRIORITY
 from tinyagi.domain.traces import RUN_EVENTS
-from tinyagi.store.sqlite.connection import connect
-from tinyagi.store.sqlite.migrations import migrate
-from tinyagi.store.statements import load_statements
+from tinyagi.store.connection import connect, load_statements
+from tinyagi.store.migrations import migrate
 
-SQL = load_statements("sqlite")
+SQL = load_statements()
 PARAMETERS = (
     *("agent", "now", "limit", "primary", "thread", "priority", "channel", "before", "floor", "since"),
-    *("from", "ids", "project", "status"),
+    *("from", "ids", "project", "status", "after", "internal"),
 )
 
 RUNS: Final = " OR ".join(f"type = '{name}'" for name in RUN_EVENTS)
@@ -108,6 +107,8 @@ def counted(database: apsw.Connection, name: str, parameters: dict[str, int]) ->
         ("prune_messages", "finished_by_age (status=? AND updated_at<?)"),
         ("dead_messages", "finished_by_age (status=?)"),
         ("pending_responses", "pending_by_channel (channel=?)"),
+        ("upcoming_messages", "ready_by_lane (agent=?)"),
+        ("upcoming_messages", "waiting_by_lane (agent=? AND waits_for>?)"),
         ("history_page", "history_index USING PRIMARY KEY (agent_id=? AND id>? AND id<?)"),
         ("unadopted_messages", "unadopted_messages"),
         ("prune_conversation", "descendants (conversation_id=?)"),
@@ -116,6 +117,10 @@ def counted(database: apsw.Connection, name: str, parameters: dict[str, int]) ->
         ("pending_of_lane", "pending_by_thread (agent=? AND thread>?)"),
         ("pending_of_lane", "ready_by_lane (agent=? AND priority<?)"),
         ("pending_of_lane", "waiting_for_team (agent=?)"),
+        ("waiting_messages", "ready_by_lane (agent=?)"),
+        ("waiting_messages", "waiting_by_lane (agent=? AND waits_for>?)"),
+        ("waiting_messages", "backing_off (agent=? AND thread=?)"),
+        ("waiting_messages", "pending_by_thread (agent=? AND thread=? AND id<?)"),
         ("messages_of_conversation", "descendants (conversation_id=?)"),
         ("runs_of_conversation", "runs_by_conversation (conversation_id=?)"),
         ("recent_conversations", "runs_by_conversation (conversation_id=?)"),
@@ -147,6 +152,14 @@ def test_the_recent_conversations_take_a_few_steps_each(database: apsw.Connectio
     rows, steps = counted(database, "recent_conversations", {"limit": 50})
 
     assert [row[0] for row in rows] == [f"m{n}" for n in range(49_999, 49_949, -1)]
+    assert steps < 20_000
+
+
+def test_the_upcoming_messages_take_a_few_steps_each(database: apsw.Connection) -> None:
+    """33,000 messages wait in seven lanes."""
+    rows, steps = counted(database, "upcoming_messages", {"limit": 20})
+
+    assert len(rows) == 20
     assert steps < 20_000
 
 

@@ -14,7 +14,7 @@ from tinyagi.domain.messages import Status
 from tinyagi.domain.responses import ChatMessage, HistoryEntry, Role
 from tinyagi.domain.traces import Attempt, ConversationSummary, TracedMessage
 from tinyagi.store.archive import ArchiveUnreadable, NoArchive
-from tinyagi.store.read_through import ReadThroughHistory, ReadThroughTraces
+from tinyagi.store.history import ReadThroughHistory, ReadThroughTraces
 
 CODER, DEV = AgentId("coder"), TeamId("dev")
 CONVERSATION = ConversationId("c")
@@ -34,12 +34,21 @@ class Lines(NoArchive):
     reads: int = 0
 
     async def of_agent(
-        self, agent: AgentId | None = None, *, since: int = 0, before: int | None = None, limit: int = 100
+        self,
+        agent: AgentId | None = None,
+        *,
+        since: int = 0,
+        before: int | None = None,
+        limit: int = 100,
+        internal: bool = True,
     ) -> tuple[HistoryEntry, ...]:
         found = [
             one
-            for one in sorted(self.entries, reverse=True)
-            if (agent is None or one.agent_id == agent) and since < one.id and (before is None or one.id < before)
+            for one in sorted(self.entries, key=lambda one: one.id, reverse=True)
+            if (agent is None or one.agent_id == agent)
+            and since < one.id
+            and (before is None or one.id < before)
+            and (internal or one.from_agent is None)
         ]
         self.reads += 1
         self.after_reading()
@@ -100,6 +109,13 @@ async def test_a_page_goes_on_in_the_archive() -> None:
     assert [one.content for one in page] == ["hot"] * 5 + ["archived"] * 5
     assert ids(await history.of_agent(CODER, before=20, since=12)) == [*range(19, 12, -1)]
     assert ids(await history.of_agent(CODER, before=5)) == [4, 3, 2, 1]
+
+
+async def test_what_is_left_out_of_the_store_is_left_out_of_the_archive() -> None:
+    lines = [entry(number)._replace(from_agent=CODER if number % 2 else None) for number in range(1, 9)]
+    history = ReadThroughHistory(Lines(lines[4:]), Lines(lines[:4]))
+
+    assert ids(await history.of_agent(CODER, internal=False)) == [8, 6, 4, 2]
 
 
 async def test_a_full_page_needs_no_archive() -> None:

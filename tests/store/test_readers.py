@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -17,18 +17,17 @@ from tinyagi.domain.errors import StoreBusy
 from tinyagi.domain.events import SettingsRejected
 from tinyagi.domain.messages import NewMessage
 from tinyagi.domain.responses import NewResponse
-from tinyagi.store.sqlite import ports
-from tinyagi.store.sqlite.connection import connect
-from tinyagi.store.sqlite.readers import Readers
-from tinyagi.store.sqlite.store import API_READERS, SqliteStore
-from tinyagi.store.statements import load_statements
+from tinyagi.store import event_log
+from tinyagi.store.connection import connect, load_statements
+from tinyagi.store.readers import Readers
+from tinyagi.store.store import API_READERS, Store
 
-SQL = load_statements("sqlite")
+SQL = load_statements()
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n"
 
 
 @asynccontextmanager
-async def blocked(store: SqliteStore) -> AsyncIterator[None]:
+async def blocked(store: Store) -> AsyncIterator[None]:
     """Every thread that reads for clients is busy for as long as the block lasts."""
     entered, leave = threading.Semaphore(0), threading.Event()
 
@@ -48,7 +47,7 @@ async def blocked(store: SqliteStore) -> AsyncIterator[None]:
 
 
 async def test_the_engine_claims_while_every_reader_of_clients_is_busy(tmp_path: Path) -> None:
-    async with await SqliteStore.open(tmp_path / "tinyagi.db") as store:
+    async with await Store.open(tmp_path / "tinyagi.db") as store:
         await store.queue.enqueue(NewMessage("go", CODER))
         async with blocked(store):
             (lane,) = await store.queue.claimable_lanes()
@@ -79,8 +78,8 @@ async def test_a_read_for_a_client_ends_at_its_time_limit_with_the_remedy(tmp_pa
 async def test_a_search_for_a_rare_event_reads_the_log_in_stretches(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ports, "STRETCH", 10)
-    async with await SqliteStore.open(tmp_path / "tinyagi.db") as store:
+    monkeypatch.setattr(event_log, "STRETCH", 10)
+    async with await Store.open(tmp_path / "tinyagi.db") as store:
         rare = [await store.events.append(SettingsRejected("a"))]
         for number in range(30):
             await store.queue.enqueue(NewMessage(f"text {number}", CODER))
@@ -106,29 +105,28 @@ async def test_a_search_for_a_rare_event_reads_the_log_in_stretches(
 async def test_polling_takes_as_many_steps_with_many_responses_behind_a_failed_one_as_with_few(tmp_path: Path) -> None:
     steps = []
     for size in (100, 3000):
-        clock, connections = FakeClock(), list[apsw.Connection]()
+        clock, counted = FakeClock(), list[int]()
 
-        def remember(file: Path, busy_timeout: timedelta, into: list[apsw.Connection] = connections) -> apsw.Connection:
-            into.append(connect(file, busy_timeout))
-            return into[-1]
+        def note(profile: dict[str, Any], into: list[int] = counted) -> None:
+            into.append(profile["stmt_status"]["SQLITE_STMTSTATUS_VM_STEP"])
 
-        async with await SqliteStore.open(tmp_path / f"{size}.db", clock=clock, connect=remember) as store:
+        def traced(
+            file: Path, busy_timeout: timedelta, note: Callable[[dict[str, Any]], None] = note
+        ) -> apsw.Connection:
+            # Traced from the start: a reader opens its connection when it is first used.
+            connection = connect(file, busy_timeout)
+            connection.trace_v2(apsw.SQLITE_TRACE_PROFILE, note)
+            return connection
+
+        async with await Store.open(tmp_path / f"{size}.db", clock=clock, connect=traced) as store:
             sent = await asyncio.gather(
                 *(store.responses.send(NewResponse("telegram", "Ada", f"text {n}", "1")) for n in range(size)),
                 store.responses.send(NewResponse("telegram", "Grace", "free", "2")),
             )
             await store.responses.fail(sent[0].id, "503")
             assert [one.message for one in await store.responses.pending("telegram")] == ["free"]
-            counted: list[int] = []
-
-            def note(profile: dict[str, Any], into: list[int] = counted) -> None:
-                into.append(profile["stmt_status"]["SQLITE_STMTSTATUS_VM_STEP"])
-
-            for connection in connections:
-                connection.trace_v2(apsw.SQLITE_TRACE_PROFILE, note)
+            counted.clear()
             assert [one.message for one in await store.responses.pending("telegram")] == ["free"]
-            for connection in connections:
-                connection.trace_v2(0, None)
             steps.append(max(counted))
 
     assert steps[1] <= 1.2 * steps[0]

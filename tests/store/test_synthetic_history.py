@@ -12,7 +12,7 @@ import pytest
 from tests.support.clock import START
 from tests.support.log import Tables, read_all
 from tinyagi.domain.events import EVENT_TYPES, RecordedEvent
-from tinyagi.store.sqlite.store import SqliteStore
+from tinyagi.store.store import Store
 
 BENCH: Final = Path(__file__).parents[2] / "bench"
 DAY_MS: Final = 86_400_000
@@ -45,7 +45,7 @@ async def _written(history: ModuleType, database: Path, *, seed: int = 7, events
 
 
 async def _events(database: Path, after: int = 0) -> list[RecordedEvent]:
-    async with await SqliteStore.open(database) as store:
+    async with await Store.open(database) as store:
         return await read_all(store.events, after)
 
 
@@ -87,7 +87,7 @@ async def test_the_events_rebuild_the_tables_of_a_history(history: ModuleType, t
     await _written(history, database)
 
     tables = Tables()
-    async with await SqliteStore.open(database) as store:
+    async with await Store.open(database) as store:
         for event in await read_all(store.events):
             tables.apply(event)
         depth = await store.queue.depth()

@@ -37,6 +37,10 @@ class Seen:
 class FakeLlm:
     port: int = 0
     seen: list[Seen] = field(default_factory=list)
+    key: str | None = None
+    """The only key that is taken; None takes any and none."""
+    models: tuple[str, ...] = ()
+    """The only models there are, listed at /v1/models; empty knows all and lists none."""
 
     @property
     def url(self) -> str:
@@ -54,7 +58,13 @@ class FakeLlm:
             wire = WIRES.get(path)
             asked = wire.read(json.loads(raw)) if wire is not None else None
             self.seen.append(Seen(path, headers, asked))
-            if wire is None or asked is None:
+            if self.key is not None and self.key not in {headers.get("x-api-key"), _bearer(headers)}:
+                _send(writer, 401, {"error": {"type": "authentication_error", "message": "wrong key"}})
+            elif path == "/v1/models" and self.models:
+                _send(writer, 200, {"data": [{"id": model} for model in self.models]})
+            elif asked is not None and self.models and asked.model not in self.models:
+                _send(writer, 404, {"error": {"code": "model_not_found", "message": "no such model"}})
+            elif wire is None or asked is None:
                 _send(writer, 404, {"error": {"message": f"nothing at {path}"}})
             else:
                 await _answer(writer, wire, asked)
@@ -121,6 +131,10 @@ def _send(
     lines = [f"HTTP/1.1 {status} Refused", "Content-Type: application/json", f"Content-Length: {len(raw)}"]
     lines += ["Connection: close", *(f"{name}: {value}" for name, value in (headers or {}).items())]
     writer.write("\r\n".join(lines).encode() + b"\r\n\r\n" + raw)
+
+
+def _bearer(headers: Mapping[str, str]) -> str | None:
+    return headers.get("authorization", "").removeprefix("Bearer ") or None
 
 
 async def _head(reader: asyncio.StreamReader) -> tuple[str, dict[str, str]]:

@@ -14,6 +14,8 @@ from tinyagi.domain.messages import ROOM_CHANNEL
 
 EDGES: Final = tuple(step * 10**power for power in range(8) for step in (1, 2, 5))
 HOUR: Final = 3_600_000
+OPEN: Final = ("pending", "processing")
+PROGRAM: Final = {"heartbeat", "schedule", "board", "chatroom", "internal"}
 TOKENS: Final = ("input_tokens", "output_tokens", "cache_tokens")
 VARYING: Final = (
     (r"[a-z][a-z0-9+.-]*://\S+", "<address>"),
@@ -113,13 +115,13 @@ def _conversation(key: tuple[str, int], messages: Sequence[Row], runs: Sequence[
         **{column: first[column] for column in ("channel", "sender", "agent")},
         "message": first["message"][:200],
         "messages": len(ordered),
-        "open": _how_many(ordered, "status", "pending", "processing"),
+        "open": _how_many(ordered, "status", *OPEN),
         "dead": _how_many(ordered, "status", "dead"),
         "depth": max(_each(ordered, "hop")),
         "width": max(Counter(parent for parent in _each(ordered, "parent_message_id") if parent).values(), default=0),
         "agents": len(set(_each(ordered, "agent"))),
         "runs": len(runs),
-        "critical_path_ms": _critical_path(ordered),
+        "critical_path_ms": None if _how_many(ordered, "status", *OPEN) else _critical_path(ordered),
         "run_ms": sum(took or 0 for took in _each(runs, "run_ms")),
         "tokens": sum(run[name] or 0 for run in runs for name in TOKENS),
         "cost": cost_of(runs),
@@ -127,11 +129,16 @@ def _conversation(key: tuple[str, int], messages: Sequence[Row], runs: Sequence[
 
 
 def _critical_path(ordered: Sequence[Row]) -> int:
-    """Latencies added along each chain; the longest of them."""
+    """The times of messages added along each chain; the longest of them."""
     lengths: dict[str, int] = {}
     for row in ordered:
-        lengths[row["message_id"]] = lengths.get(row["parent_message_id"], 0) + (row["latency_ms"] or 0)
+        took = elapsed(row["created_at"], row["died_at"]) if row["status"] == "dead" else row["latency_ms"]
+        lengths[row["message_id"]] = lengths.get(row["parent_message_id"], 0) + (took or 0)
     return max(lengths.values())
+
+
+def _is_from_person(row: Row) -> bool:
+    return row["channel"] not in PROGRAM and not row["message_id"].startswith("schedule_")
 
 
 def _handoff_edges(told: Told) -> list[Row]:
@@ -162,7 +169,7 @@ def _channel_daily(told: Told) -> list[Row]:
             "channel": channel,
             "date": day,
             "messages": len(asked := sent.get((channel, day), [])),
-            "people": len({row["sender_id"] or row["sender"] for row in asked}),
+            "people": len({row["sender_id"] or row["sender"] for row in asked if _is_from_person(row)}),
             "completed": _how_many(asked, "status", "completed"),
             "dead": _how_many(asked, "status", "dead"),
             "latency_p50": percentile(_each(asked, "latency_ms"), 50),

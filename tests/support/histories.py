@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Final
 
 from tinyagi.domain.ids import AgentId
-from tinyagi.domain.messages import NewMessage, Outcome
+from tinyagi.domain.messages import NewMessage
 from tinyagi.domain.retry import Failure, FailureKind, RetryPolicy
-from tinyagi.store.base import Store
-from tinyagi.store.sqlite.store import SqliteStore
+from tinyagi.domain.runs import Outcome
+from tinyagi.store.store import Store
 
 CLERK: Final = AgentId("clerk")
 """Nobody of the generated office: its troubles are all there is to tell of it."""
@@ -37,7 +37,7 @@ def write_history(database: Path, *, events: int, days: int) -> None:
 
 async def add_troubles(database: Path) -> None:
     """One message that dies of its second failure, one whose second attempt helps, and an event that nobody knows."""
-    async with await SqliteStore.open(database) as store:
+    async with await Store.open(database) as store:
         await store.queue.enqueue(NewMessage("read report-7.pdf", CLERK, channel="web", sender="Ada"))
         await _fail(store)
         await _fail(store)

@@ -7,11 +7,10 @@ from typing import Any
 import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 
-from tinyagi.pipeline.lake import Lake
-from tinyagi.pipeline.manifest import Manifest, Pin, write_manifest
-from tinyagi.pipeline.schema import arrow_schema
+from tinyagi.pipeline.lake import Lake, LakeManifest, Pin, write_manifest
 from tinyagi.pipeline.tables.catalog import find_table
 from tinyagi.pipeline.tables.model import DATE
+from tinyagi.pipeline.tables.schema import arrow_schema
 
 
 def lay(folder: Path, tables: Mapping[str, Sequence[Mapping[str, Any]]], *, through_id: int = 1_000_000) -> Lake:
@@ -26,5 +25,5 @@ def lay(folder: Path, tables: Mapping[str, Sequence[Mapping[str, Any]]], *, thro
         write_deltalake(lake.path(name), pa.Table.from_pylist(full, schema), mode="overwrite", partition_by=[DATE])
         pins[name] = Pin(DeltaTable(lake.path(name)).version(), through_id)
     known = dict(before.tables) if before else {}
-    write_manifest(lake.manifest_file, Manifest(1, through_id, 0, {**known, **pins}))
+    write_manifest(lake.manifest_file, LakeManifest(1, through_id, 0, {**known, **pins}))
     return lake

@@ -6,7 +6,7 @@ from typing import Any
 
 from tinyagi.domain.events import RecordedEvent
 from tinyagi.domain.messages import ROOM_PRIORITY
-from tinyagi.store.base import EventLog
+from tinyagi.store.event_log import EventLog
 
 Rows = dict[int, dict[str, Any]]
 
@@ -152,6 +152,7 @@ class Tables:
             "message_id": event.message_id,
             "content": content,
             "created_at": event.created_at,
+            "from_agent": event.payload["message"].get("from_agent") if role == "user" else None,
         }
 
 

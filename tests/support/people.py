@@ -5,14 +5,14 @@ from pathlib import Path
 from typing import Final
 
 from tests.contract.conftest import CODER, DEV, TESTER
-from tinyagi.domain.batching import Batching
 from tinyagi.domain.ids import AgentId, MessageId
-from tinyagi.domain.messages import Claim, Handoff, NewMessage, Outcome, RoomPost, Usage
+from tinyagi.domain.limits import Usage
+from tinyagi.domain.messages import Batching, NewMessage
 from tinyagi.domain.responses import NewResponse, Role
 from tinyagi.domain.retry import Failure, FailureKind, RetryPolicy
+from tinyagi.domain.runs import Claim, Handoff, Outcome, RoomPost, Session, Turn
 from tinyagi.domain.schedules import NewSchedule
-from tinyagi.domain.sessions import Session, Turn
-from tinyagi.store.sqlite.store import SqliteStore
+from tinyagi.store.store import Store
 
 ZORA: Final = "Zora-zqzq"
 ZORA_ID: Final = "zqzq-4711"
@@ -23,7 +23,7 @@ USAGE: Final = Usage(input_tokens=100, output_tokens=20, cache_tokens=3, cost=0.
 AT_ONCE: Final = RetryPolicy(attempts=2)
 
 
-async def traffic(store: SqliteStore, files: Path) -> None:
+async def traffic(store: Store, files: Path) -> None:
     """A question that is handed on, posted and answered; a failure; a run for both; a death; words in a room."""
     attachment = files / "zqzq-attachment.md"
     files.mkdir(exist_ok=True)
@@ -70,7 +70,7 @@ async def traffic(store: SqliteStore, files: Path) -> None:
 
 
 async def ask(
-    store: SqliteStore,
+    store: Store,
     name: str,
     text: str,
     files: tuple[str, ...] = (),
@@ -84,11 +84,11 @@ async def ask(
     )
 
 
-async def claimed(store: SqliteStore, agent: AgentId, batching: Batching = Batching.THREAD) -> Claim:
+async def claimed(store: Store, agent: AgentId, batching: Batching = Batching.THREAD) -> Claim:
     claim = await store.queue.claim(agent, batching=batching, lease=timedelta(hours=1))
     assert claim is not None
     return claim
 
 
-async def answer(store: SqliteStore, agent: AgentId, outcome: Outcome, batching: Batching = Batching.THREAD) -> None:
+async def answer(store: Store, agent: AgentId, outcome: Outcome, batching: Batching = Batching.THREAD) -> None:
     await store.queue.complete(await claimed(store, agent, batching), outcome)

@@ -11,10 +11,11 @@ from typing import Any
 import psutil
 
 from tests.support.runs import a_request
-from tinyagi.providers.base import Limits, RunRequest
-from tinyagi.providers.spawning import Program
+from tinyagi.domain.runs import RunLimits
+from tinyagi.providers.base import RunRequest
+from tinyagi.providers.process import Program
 
-QUICK = Limits(run=timedelta(seconds=30), grace=timedelta(seconds=5))
+QUICK = RunLimits(run=timedelta(seconds=30), grace=timedelta(seconds=5))
 SLEEP = "import time; time.sleep(300)"
 
 

@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
-from tinyagi.domain.messages import Usage
+from tinyagi.domain.limits import Usage
 from tinyagi.domain.retry import Failure, FailureKind
-from tinyagi.providers.base import Progress, RunFailed, RunRequest, RunResult
+from tinyagi.providers.base import OnProgress, RunFailed, RunRequest, RunResult
 
 Play = Callable[[RunRequest], Awaitable[str | RunResult] | str | RunResult]
 
@@ -21,7 +21,7 @@ class Puppet:
     most_at_once: int = 0
     cancelled: list[str] = field(default_factory=list)
 
-    async def run(self, request: RunRequest, progress: Progress) -> RunResult:
+    async def run(self, request: RunRequest, progress: OnProgress) -> RunResult:
         self.requests.append(request)
         self.running.append(request.agent)
         self.most_at_once = max(self.most_at_once, len(self.running))

@@ -13,9 +13,10 @@ from tests.support.clock import FakeClock
 from tests.support.log import Tables, read_all
 from tinyagi.domain.events import RecordedEvent
 from tinyagi.domain.ids import AgentId, TeamId
-from tinyagi.domain.messages import PASSIVE_PRIORITY, Claim, Status
+from tinyagi.domain.messages import PASSIVE_PRIORITY, Status
 from tinyagi.domain.retry import RetryPolicy
-from tinyagi.store.sqlite.store import SqliteStore
+from tinyagi.domain.runs import Claim
+from tinyagi.store.store import Store
 from tinyagi.system.processes import ProcessIdentity
 
 POLICY = RetryPolicy(attempts=3)
@@ -49,12 +50,12 @@ class QueueGround(RuleBasedStateMachine):
     def run(self, coroutine: Any) -> Any:
         return self.runner.run(coroutine)
 
-    def open(self) -> SqliteStore:
+    def open(self) -> Store:
         self.generation += 1
         self.owner = ProcessIdentity("here", "boot", self.generation, 1.0)
         self.living = {str(self.owner)}
-        store: SqliteStore = self.run(
-            SqliteStore.open(
+        store: Store = self.run(
+            Store.open(
                 self.path,
                 clock=self.clock,
                 dice=random.Random(self.generation),

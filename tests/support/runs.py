@@ -10,8 +10,8 @@ import pytest
 
 from tinyagi.domain.ids import AgentId
 from tinyagi.domain.retry import Failure
-from tinyagi.domain.sessions import Turn
-from tinyagi.providers.base import Endpoint, Limits, Provider, RunFailed, RunRequest
+from tinyagi.domain.runs import Endpoint, RunLimits, Turn
+from tinyagi.providers.base import Provider, RunFailed, RunRequest
 
 AT_ONCE = (timedelta(), timedelta())
 
@@ -26,7 +26,7 @@ class RequestFields(TypedDict, total=False):
     session_id: str | None
     turns: tuple[Turn, ...]
     endpoint: Endpoint
-    limits: Limits
+    limits: RunLimits
     environment: Mapping[str, str]
 
 

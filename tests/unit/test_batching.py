@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.builders import a_message
-from tinyagi.domain.batching import coalesce, joins_thread
 from tinyagi.domain.ids import AgentId
-from tinyagi.domain.messages import Message
+from tinyagi.domain.messages import Message, coalesce, joins_thread
 
 
 def ids(messages: Iterable[Message]) -> list[int]:

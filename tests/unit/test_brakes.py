@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tinyagi.domain.brakes import Brake, Brakes, loop_notice
+from tinyagi.domain.limits import Brake, Brakes, loop_notice
 
 BRAKES = Brakes(hops=3, conversation=5, per_minute=2)
 

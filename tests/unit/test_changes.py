@@ -5,7 +5,7 @@ from typing import Final
 
 import pytest
 
-from tinyagi.store.changes import Changes
+from tinyagi.system.changes import Changes
 
 MANY: Final = 50
 

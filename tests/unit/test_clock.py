@@ -6,7 +6,7 @@ from itertools import accumulate
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tinyagi.store.clock import SteadyClock, wall_clock
+from tinyagi.system.clock import SteadyClock, wall_clock
 
 steps = st.lists(st.tuples(st.integers(-(2**40), 2**40), st.integers(0, 2**30)), min_size=1, max_size=50)
 

@@ -9,7 +9,7 @@ import pytest
 from tinyagi.domain import events
 from tinyagi.domain.events import EVENT_TYPES, Event
 from tinyagi.domain.ids import AgentId, ClaimId, MessageId, TeamId
-from tinyagi.domain.messages import Usage
+from tinyagi.domain.limits import Usage
 
 CONTRACT_NAMES: Final = (
     "message_received",

@@ -5,15 +5,8 @@ import pytest
 from tests.support.builders import a_message
 from tinyagi.domain.errors import InvalidInput
 from tinyagi.domain.ids import AgentId, ClaimId, MessageId, TeamId
-from tinyagi.domain.messages import (
-    PASSIVE_PRIORITY,
-    ROOM_CHANNEL,
-    ROOM_PRIORITY,
-    Claim,
-    Message,
-    NewMessage,
-    thread_of,
-)
+from tinyagi.domain.messages import PASSIVE_PRIORITY, ROOM_CHANNEL, ROOM_PRIORITY, Message, NewMessage, thread_of
+from tinyagi.domain.runs import Claim
 
 
 def a_claim(*messages: Message) -> Claim:
@@ -55,6 +48,23 @@ def test_a_room_is_one_thread_whoever_posts_in_whatever_conversation() -> None:
     assert thread_of(from_room("ops"), "c1") == "#ops"
 
 
+@pytest.mark.parametrize("character", ["\n", "\r", "\t", "\0", "\x1b", "\x7f", "\x85", "\u2028", "\u2029"])
+def test_a_key_holds_no_control_character(character: str) -> None:
+    key = f"a{character}b"
+
+    for message in (
+        from_person(sender=key),
+        from_person(sender_id=key),
+        from_person()._replace(message_id=MessageId(key)),
+    ):
+        with pytest.raises(InvalidInput, match="control character"):
+            message.check()
+
+
+def test_a_key_may_hold_any_letter() -> None:
+    from_person(sender="Åsa 👩‍💻", sender_id="+49 170/1").check()
+
+
 @pytest.mark.parametrize("message", [from_person(), from_teammate("tester"), from_room("dev")])
 def test_an_explicit_thread_wins(message: NewMessage) -> None:
     assert thread_of(message._replace(thread="mine"), "c1") == "mine"
@@ -94,19 +104,19 @@ def test_a_message_id_of_another_length_is_refused_with_its_length(length: int) 
 
 @pytest.mark.parametrize("channel", ["", "#dev", "@tester", "a b", "Web"])
 def test_a_channel_that_could_be_taken_for_something_else_is_refused(channel: str) -> None:
-    with pytest.raises(InvalidInput, match="is no channel"):
+    with pytest.raises(InvalidInput, match="is not a channel name"):
         NewMessage("hello", AgentId("coder"), channel=channel).check()
 
 
 @pytest.mark.parametrize("priority", [PASSIVE_PRIORITY, -100])
 def test_a_priority_that_starts_no_run_is_refused_for_all_but_room_posts(priority: int) -> None:
-    with pytest.raises(InvalidInput, match="room posts that wake nobody"):
+    with pytest.raises(InvalidInput, match="reserved for passive room posts"):
         NewMessage("hello", AgentId("coder"), priority=priority).check()
     from_room("dev")._replace(priority=priority).check()
 
 
-def test_a_room_post_that_wakes_nobody_cannot_be_delayed() -> None:
-    with pytest.raises(InvalidInput, match="room posts that wake nobody"):
+def test_a_passive_room_post_cannot_be_delayed() -> None:
+    with pytest.raises(InvalidInput, match="reserved for passive room posts"):
         from_room("dev")._replace(priority=PASSIVE_PRIORITY, available_at=5).check()
 
 
@@ -118,7 +128,7 @@ def test_other_priorities_are_taken(priority: int) -> None:
 @pytest.mark.parametrize(
     ("before", "after"), [(PASSIVE_PRIORITY, ROOM_PRIORITY), (ROOM_PRIORITY, ROOM_PRIORITY), (5, 5)]
 )
-def test_only_a_room_post_that_wakes_nobody_changes_its_priority_once_tried(before: int, after: int) -> None:
+def test_only_a_passive_room_post_changes_its_priority_once_tried(before: int, after: int) -> None:
     assert a_message(channel=ROOM_CHANNEL, priority=before).priority_once_tried == after
 
 

@@ -1,6 +1,7 @@
 """Routing: the original program's outputs, and the rules of people's messages and agents' answers beyond them."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, NotRequired, TypedDict
 
@@ -10,9 +11,14 @@ from hypothesis import strategies as st
 
 from tinyagi.domain.ids import AgentId, TeamId
 from tinyagi.domain.routing import (
+    MAX_POSTS,
+    Agent,
     Mention,
     Post,
+    Roster,
     Route,
+    Team,
+    address_warning,
     fan_out,
     mentions,
     prompt_from_room,
@@ -20,8 +26,8 @@ from tinyagi.domain.routing import (
     room_posts,
     room_posts_of_answer,
     route,
+    without_prefix,
 )
-from tinyagi.domain.teams import Agent, Roster, Team
 
 
 class AgentVector(TypedDict):
@@ -139,7 +145,62 @@ def test_a_name_alone_is_no_prefix() -> None:
 
 
 def test_a_prefix_wins_over_tags() -> None:
-    assert fan_out("@coder ask [@reviewer: x]", ROSTER) == (Route(CODER, None, "ask [@reviewer: x]"),)
+    text = "@coder ask [@reviewer: x]"
+    assert fan_out(text, ROSTER) == (Route(CODER, None, text),)
+
+
+@pytest.mark.parametrize(
+    ("text", "agent", "prompt"),
+    [
+        ("@coder go", CODER, "go"),
+        ("@Dev go", CODER, "go"),
+        ("@writer go", CODER, "@writer go"),
+        ("@ghost go", CODER, "@ghost go"),
+        ("go @coder", CODER, "go @coder"),
+        ("@coder", CODER, "@coder"),
+    ],
+)
+def test_an_agent_reads_a_text_without_the_prefix_that_names_it(text: str, agent: AgentId, prompt: str) -> None:
+    assert without_prefix(text, agent, ROSTER) == prompt
+
+
+@pytest.mark.parametrize(
+    ("text", "warning"),
+    [
+        ("@nobody hello", 'There is no agent or team "nobody"; the message went to @tinyagi.'),
+        ("@codr hello", 'There is no agent or team "codr"; the message went to @tinyagi. Did you mean @coder?'),
+        ("@Docz, hello", 'There is no agent or team "Docz"; the message went to @tinyagi. Did you mean @docs?'),
+        ("@nobody", 'There is no agent or team "nobody"; the message went to @tinyagi.'),
+        ("@coder: hello", 'The message went to @tinyagi. Write "@coder " instead of "@coder:" to reach @coder.'),
+        ("#dev hello", 'The message went to @tinyagi. Write "@dev " instead of "#dev" to reach @dev.'),
+        ("@dev", 'The message went to @tinyagi. Write what to do after "@dev".'),
+    ],
+)
+def test_a_name_at_the_front_that_reaches_nobody_is_worth_a_warning(text: str, warning: str) -> None:
+    assert address_warning(text, fan_out(text, ROSTER), ROSTER) == warning
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "hello",
+        "@coder hello",
+        "@Code hello",
+        "@dev hello",
+        "@ 5 pm",
+        "# A heading",
+        "#hashtag and more",
+        "@5pm",
+        "ada@example.org wrote",
+        "@example.org is down",
+        "@ada@example.org wrote",
+        "@@ -1,2 +1,2 @@",
+        "@" + "a" * 100_000,
+    ],
+)
+def test_ordinary_text_is_not_taken_for_a_wrong_name(text: str) -> None:
+    roster = replace(ROSTER, agents={**ROSTER.agents, AgentId("code"): Agent(AgentId("code"), "Code")})
+    assert address_warning(text, fan_out(text, roster), roster) is None
 
 
 def test_tags_fan_a_message_out_with_the_rest_as_shared_context() -> None:
@@ -245,7 +306,7 @@ def test_any_answer_is_handed_to_each_teammate_at_most_once(text: str, sender: A
 def test_a_single_route_is_what_route_gives_unless_tags_name_somebody(text: str) -> None:
     routed = route(text, ROSTER)
     routes = fan_out(text, ROSTER)
-    assert routes == (routed,) or routed == Route(DEFAULT, None, text)
+    assert routes == (replace(routed, text=text),) or routed == Route(DEFAULT, None, text)
 
 
 @pytest.mark.timeout(120)
@@ -257,3 +318,22 @@ def test_a_single_route_is_what_route_gives_unless_tags_name_somebody(text: str)
 def test_hostile_text_is_routed_in_time(text: str) -> None:
     fan_out(text, ROSTER)
     mentions(text, REVIEWER, ROSTER.teams[DEV])
+
+
+def test_a_direct_tag_in_a_room_post_is_handed_over_and_readable_in_the_post() -> None:
+    text = "Done.\n\n[#dev: the parser is fixed [@tester: run the suite]]"
+
+    assert room_posts_of_answer(text, CODER, ROSTER) == (Post(DEV, "the parser is fixed @tester: run the suite"),)
+    (handed,) = mentions(text, CODER, ROSTER.teams[DEV])
+    assert handed.to == TESTER
+    assert handed.text.endswith("Directed to you:\nrun the suite")
+    assert [routed.agent for routed in fan_out(text, ROSTER)] == [TESTER]
+
+
+def test_many_room_posts_of_one_text_are_joined_by_room() -> None:
+    posts = room_posts("[#dev: x] " * 90 + "[#docs: y]", ROSTER)
+
+    assert len(posts) == MAX_POSTS + 2
+    assert posts[0] == Post(DEV, "x")
+    assert posts[MAX_POSTS] == Post(DEV, "\n\n".join("x" * (90 - MAX_POSTS)))
+    assert posts[-1] == Post(DOCS, "y")

@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tinyagi.domain.ids import AgentId, TeamId
-from tinyagi.domain.messages import Usage
-from tinyagi.domain.spending import OVERALL, Budget, Charge, Price, Spent, charge, excess, scopes_of
+from tinyagi.domain.limits import OVERALL, Budget, Charge, Price, Spent, Usage, charge, excess, scopes_of
 
 CODER, DEV = AgentId("coder"), TeamId("dev")
 PRICE = Price(input=3.0, output=15.0, cache=0.3)

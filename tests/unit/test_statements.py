@@ -14,12 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tinyagi.store import statements
-from tinyagi.store.sqlite.connection import connect
-from tinyagi.store.sqlite.migrations import migrate, split_statements
-from tinyagi.store.statements import load_migrations, load_statements
+from tinyagi.store import connection, migrations
+from tinyagi.store.connection import connect, load_statements
+from tinyagi.store.migrations import load_migrations, migrate, split_statements
 
-SQL: Final = load_statements("sqlite")
+SQL: Final = load_statements()
 OLD_TABLES: Final = ("messages", "responses", "chat_messages", "agent_messages")
 ON_OLD_TABLES: Final = {f"{verb}_{table}" for verb in ("import", "drop") for table in OLD_TABLES}
 
@@ -53,10 +52,11 @@ def database(tmp_path: Path) -> Iterator[apsw.Connection]:
 
 
 @pytest.fixture
-def dialect(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of a dialect named `test`, with no files yet."""
-    monkeypatch.setattr(statements, "files", lambda package: tmp_path)
-    folder = tmp_path / "sql" / "test"
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of the SQL files, with none in it yet."""
+    for module in (connection, migrations):
+        monkeypatch.setattr(module, "files", lambda package: tmp_path)
+    folder = tmp_path / "sql"
     (folder / "migrations").mkdir(parents=True)
     return folder
 
@@ -76,50 +76,50 @@ def dummies(names: tuple[str | None, ...]) -> dict[str, None] | tuple[None, ...]
     return named or (None,) * len(names)
 
 
-def test_a_statement_goes_from_its_name_to_the_next(dialect: Path) -> None:
-    (dialect / "some.sql").write_text("-- name: one\nSELECT 1;\n\n-- name: two\nSELECT 2\nWHERE 1 = 1;\n")
-    assert load_statements("test") == {"one": "SELECT 1", "two": "SELECT 2 WHERE 1 = 1"}
+def test_a_statement_goes_from_its_name_to_the_next(folder: Path) -> None:
+    (folder / "some.sql").write_text("-- name: one\nSELECT 1;\n\n-- name: two\nSELECT 2\nWHERE 1 = 1;\n")
+    assert load_statements() == {"one": "SELECT 1", "two": "SELECT 2 WHERE 1 = 1"}
 
 
-def test_comments_are_not_part_of_a_statement(dialect: Path) -> None:
-    (dialect / "some.sql").write_text("-- About this file.\n\n-- name: one\n-- Why it has this shape.\nSELECT 1;\n")
-    assert load_statements("test") == {"one": "SELECT 1"}
+def test_comments_are_not_part_of_a_statement(folder: Path) -> None:
+    (folder / "some.sql").write_text("-- About this file.\n\n-- name: one\n-- Why it has this shape.\nSELECT 1;\n")
+    assert load_statements() == {"one": "SELECT 1"}
 
 
-def test_statements_come_from_every_sql_file_and_from_nothing_else(dialect: Path) -> None:
-    (dialect / "a.sql").write_text("-- name: one\nSELECT 1;\n")
-    (dialect / "b.sql").write_text("-- name: two\nSELECT 2;\n")
-    (dialect / "notes.txt").write_text("-- name: three\nSELECT 3;\n")
-    (dialect / "migrations" / "0001_four.sql").write_text("-- name: four\nSELECT 4;\n")
-    assert set(load_statements("test")) == {"one", "two"}
+def test_statements_come_from_every_sql_file_and_from_nothing_else(folder: Path) -> None:
+    (folder / "a.sql").write_text("-- name: one\nSELECT 1;\n")
+    (folder / "b.sql").write_text("-- name: two\nSELECT 2;\n")
+    (folder / "notes.txt").write_text("-- name: three\nSELECT 3;\n")
+    (folder / "migrations" / "0001_four.sql").write_text("-- name: four\nSELECT 4;\n")
+    assert set(load_statements()) == {"one", "two"}
 
 
 @pytest.mark.parametrize("second_file", ["a.sql", "b.sql"])
-def test_a_name_that_stands_twice_is_refused(dialect: Path, second_file: str) -> None:
+def test_a_name_that_stands_twice_is_refused(folder: Path, second_file: str) -> None:
     for file in ("a.sql", second_file):
-        with (dialect / file).open("a") as opened:
+        with (folder / file).open("a") as opened:
             opened.write("-- name: one\nSELECT 1;\n")
-    with pytest.raises(ValueError, match="one stands twice in the SQL of test"):
-        load_statements("test")
+    with pytest.raises(ValueError, match="Two statements are named one"):
+        load_statements()
 
 
-def test_migrations_come_in_the_order_of_their_numbers(dialect: Path) -> None:
+def test_migrations_come_in_the_order_of_their_numbers(folder: Path) -> None:
     # Many, so that the folder's own order is not the right one by chance.
     wanted = [(number, f"{number:04}_step", f"-- Step {number}.\n") for number in range(1, 31)]
     for _, name, text in wanted:
-        (dialect / "migrations" / f"{name}.sql").write_text(text)
-    assert load_migrations("test") == wanted
+        (folder / "migrations" / f"{name}.sql").write_text(text)
+    assert load_migrations() == wanted
 
 
 def test_our_migrations_are_numbered_without_gap() -> None:
-    numbers = [number for number, _, _ in load_migrations("sqlite")]
+    numbers = [number for number, _, _ in load_migrations()]
     assert numbers == list(range(1, len(numbers) + 1))
 
 
 def test_every_name_in_our_files_is_found() -> None:
     # Looser than the reader's own pattern: a blank too much must not hide a statement in the one before it.
     name_line = re.compile(r"^\s*--\s*name\b\W*(\w+)", re.MULTILINE)
-    folder = files("tinyagi.store").joinpath("sql", "sqlite")
+    folder = files("tinyagi.store").joinpath("sql")
     texts = [file.read_text("utf-8") for file in folder.iterdir() if file.name.endswith(".sql")]
     assert sorted(name for text in texts for name in name_line.findall(text)) == sorted(SQL)
 
@@ -164,18 +164,18 @@ def test_an_unfinished_statement_is_refused(rest: str) -> None:
 
 
 def test_our_migrations_split_into_their_statements() -> None:
-    for _, name, text in load_migrations("sqlite"):
+    for _, name, text in load_migrations():
         without_comments = re.sub(r"--.*", "", text)
         wanted = len(re.findall(r"^(?:ALTER|CREATE|DROP|INSERT|UPDATE) ", without_comments, re.MULTILINE))
         assert len(list(split_statements(text))) == wanted, name
 
 
 def test_every_statement_is_used() -> None:
-    folder = Path(__file__).parents[2] / "src/tinyagi/store/sqlite"
+    folder = Path(__file__).parents[2] / "src/tinyagi/store"
     code = "".join(file.read_text() for file in folder.rglob("*.py"))
     # The legacy statements are named by verb and table, see migrations.py.
     legacy = re.compile(r"(rename|create|add|import|record|drop)_")
 
-    unused = [name for name in load_statements("sqlite") if f'"{name}"' not in code and not legacy.match(name)]
+    unused = [name for name in load_statements() if f'"{name}"' not in code and not legacy.match(name)]
 
     assert unused == []

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tinyagi.domain.code_spans import mask_code
-from tinyagi.domain.tags import Tag, TagKind, _edited, parse, render_for_people, shared_context
+from tinyagi.domain.tags import Tag, TagKind, _edited, mask_code, parse_tags, render_for_people, shared_context
 
 MANY: Final = 100_000
 
@@ -49,24 +48,24 @@ def of_kind(tags: tuple[Tag, ...], kind: TagKind) -> list[TagVector]:
 
 def found(text: str) -> list[str]:
     """The tags in short: sign, target and text."""
-    return [f"{tag.kind}{tag.target}: {tag.text}" for tag in parse(text)]
+    return [f"{tag.kind}{tag.target}: {tag.text}" for tag in parse_tags(text)]
 
 
 @every_vector
 def test_tags_are_found_as_in_the_original(case: TagCase) -> None:
-    tags = parse(case["text"])
+    tags = parse_tags(case["text"])
     assert of_kind(tags, TagKind.DIRECT) == case["direct_tags"]
     assert of_kind(tags, TagKind.ROOM) == case["room_tags"]
 
 
 @every_vector
 def test_shared_context_is_as_in_the_original(case: TagCase) -> None:
-    assert shared_context(case["text"], parse(case["text"])) == case["shared_context"]
+    assert shared_context(case["text"], parse_tags(case["text"])) == case["shared_context"]
 
 
 @every_vector
 def test_direct_tags_read_as_in_the_original(case: TagCase) -> None:
-    text, tags = case["text"], [tag for tag in parse(case["text"]) if tag.kind is TagKind.DIRECT]
+    text, tags = case["text"], [tag for tag in parse_tags(case["text"]) if tag.kind is TagKind.DIRECT]
     edits = [(tag.start, tag.end, f"@{case['from']} → @{tag.target}: {tag.text}") for tag in tags]
 
     assert _edited(text, edits) == case["readable"]
@@ -74,7 +73,7 @@ def test_direct_tags_read_as_in_the_original(case: TagCase) -> None:
 
 def test_a_tag_knows_its_place_in_the_text() -> None:
     text = "hi [@coder: fix arr[0] ] and [#dev: done]"
-    direct, room = parse(text)
+    direct, room = parse_tags(text)
     assert direct == Tag(TagKind.DIRECT, "coder", "fix arr[0]", 3, 24)
     assert text[room.start : room.end] == "[#dev: done]"
 
@@ -95,6 +94,21 @@ def test_a_tag_knows_its_place_in_the_text() -> None:
     ],
 )
 def test_an_unclosed_tag_does_not_swallow_the_ones_after_it(text: str, tags: list[str]) -> None:
+    assert found(text) == tags
+
+
+@pytest.mark.parametrize(
+    ("text", "tags"),
+    [
+        ("[#dev: fixed [@b: test it]]", ["#dev: fixed [@b: test it]", "@b: test it"]),
+        ("[#dev: [@b: x] and [@c: y]] [@d: z]", ["#dev: [@b: x] and [@c: y]", "@b: x", "@c: y", "@d: z"]),
+        ("[#dev: a [#docs: b [@c: x]]]", ["#dev: a [#docs: b [@c: x]]", "@c: x"]),
+        ("[#dev: a [@b: x [@c: y]]]", ["#dev: a [@b: x [@c: y]]", "@b: x [@c: y]"]),
+        ("[@b: tell [#dev: that [@c: x]]]", ["@b: tell [#dev: that [@c: x]]"]),
+        ("[#dev: write `[@b: x]`]", ["#dev: write `[@b: x]`"]),
+    ],
+)
+def test_a_direct_tag_in_a_room_post_counts_and_one_in_a_direct_tag_does_not(text: str, tags: list[str]) -> None:
     assert found(text) == tags
 
 
@@ -193,6 +207,8 @@ def test_people_never_see_raw_tags(text: str, shown: str) -> None:
         "[@a:" * MANY,
         "[@a:" * MANY + "]" * MANY,
         "[@a: x]" * MANY,
+        "[#a: [@b: x]]" * MANY,
+        "[#a:" * MANY + "[@b: x]" * MANY + "]" * MANY,
         "[@" * MANY,
         "[@a" * MANY,
         "[" * MANY,
@@ -218,7 +234,7 @@ def test_people_never_see_raw_tags(text: str, shown: str) -> None:
     ids=lambda text: repr(text[:24]),
 )
 def test_hostile_text_costs_no_more_than_long_text(text: str) -> None:
-    tags = parse(text)
+    tags = parse_tags(text)
     shared_context(text, tags)
     render_for_people(text, "me")
 
@@ -231,14 +247,16 @@ written_tags = st.builds("[{}{}: {}]".format, st.sampled_from("@#"), st.sampled_
 
 @given(any_text)
 def test_tags_of_any_text_are_in_order_and_within_bounds(text: str) -> None:
-    end = 0
-    for tag in parse(text):
-        assert end <= tag.start < tag.end <= len(text)
+    ends = {TagKind.DIRECT: 0, TagKind.ROOM: 0}
+    start = -1
+    for tag in parse_tags(text):
+        assert start < tag.start
+        assert ends[tag.kind] <= tag.start < tag.end <= len(text)
         assert text[tag.start : tag.start + 2] == f"[{tag.kind}"
         assert text[tag.end - 1] == "]"
         assert tag.text in text[tag.start : tag.end]
         assert tag.target == tag.target.strip() != ""
-        end = tag.end
+        start, ends[tag.kind] = tag.start, tag.end
 
 
 @given(any_text)
@@ -250,31 +268,31 @@ def test_masking_any_text_keeps_its_length(text: str) -> None:
 
 @given(any_text)
 def test_text_without_tags_is_rendered_unchanged(text: str) -> None:
-    tags = parse(text)
+    tags = parse_tags(text)
     if not tags:
         assert shared_context(text, tags) == render_for_people(text, "me") == text
 
 
 @given(st.text().map(lambda text: re.sub(r"[\[\]]", "", text)))
 def test_text_without_brackets_has_no_tags(text: str) -> None:
-    assert parse(text) == ()
+    assert parse_tags(text) == ()
 
 
 @given(any_text.map(lambda text: text.replace("`", "")), st.sampled_from(["```", "````", "`````"]))
 def test_nothing_in_a_fence_is_a_tag(text: str, fence: str) -> None:
-    assert parse(f"{fence}\n{text}\n{fence}") == ()
+    assert parse_tags(f"{fence}\n{text}\n{fence}") == ()
 
 
 @given(any_text.map(lambda text: re.sub(r"[`~\n\r]", "", text)), st.sampled_from(["`", "``", "```"]))
 def test_nothing_in_a_code_span_is_a_tag(text: str, run: str) -> None:
-    assert parse(f"see {run} {text} {run}") == ()
+    assert parse_tags(f"see {run} {text} {run}") == ()
 
 
 @given(st.lists(plain_text | written_tags).map("".join))
 def test_what_people_see_holds_no_tag(text: str) -> None:
-    assert parse(render_for_people(text, "me")) == ()
+    assert parse_tags(render_for_people(text, "me")) == ()
 
 
 @given(st.lists(plain_text | written_tags))
 def test_every_written_tag_is_found(pieces: list[str]) -> None:
-    assert len(parse("".join(pieces))) == sum(piece.startswith("[") for piece in pieces)
+    assert len(parse_tags("".join(pieces))) == sum(piece.startswith("[") for piece in pieces)

@@ -5,7 +5,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tinyagi.domain.errors import InvalidInput
-from tinyagi.domain.texts import check_text, clean, one_line
+from tinyagi.domain.texts import check_text, clean, counted, one_line
 
 ANYTHING = st.text(st.characters(exclude_categories=()))
 
@@ -51,6 +51,10 @@ def test_one_line_drops_what_hides_and_keeps_what_joins() -> None:
     assert one_line("a\u202eb\x1b[0m \u2028c", 80) == "ab [0m c"
     assert one_line("a\r\n\x1b[31m  b\ud800") == "a [31m b\ufffd"
     assert one_line("👩\u200d💻", 80) == "👩\u200d💻"
+
+
+def test_a_number_has_its_noun() -> None:
+    assert [counted(number, "event") for number in (0, 1, 2_000)] == ["0 events", "1 event", "2,000 events"]
 
 
 def test_a_long_line_is_cut() -> None:

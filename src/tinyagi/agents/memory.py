@@ -1,6 +1,6 @@
-"""What an agent remembers, as a list to choose from: names and summaries of the Markdown files below its `memory/`.
+"""The index of an agent's memory: names and summaries of the Markdown files below its `memory/`.
 
-The files are the agent's own, so their number, depth, size and content are bounded here, not trusted.
+Agents write these files, so their number, depth, size and content are bounded here, not trusted.
 """
 
 import os
@@ -11,14 +11,14 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from tinyagi.agents import front_matter
-from tinyagi.agents.texts import read_head
+from tinyagi.agents import workspace_files
+from tinyagi.agents.workspace_files import read_head
 from tinyagi.domain.texts import one_line
 
 MAX_FILES: Final = 200
 MAX_DEPTH: Final = 8
 MAX_ENTRIES: Final = 5_000
-"""How many directory entries are looked at, memory or not."""
+"""Directory entries that a scan reads, memory files or not."""
 MAX_NAME: Final = 80
 MAX_SUMMARY: Final = 200
 
@@ -26,17 +26,17 @@ _MORE: Final = "- … and more: look into memory/ for the rest"
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class MemoryEntry:
     name: str
     summary: str
     folders: tuple[str, ...]
-    """From the memory folder down to the file."""
+    """The folders from the memory folder down to the file."""
     path: Path
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """A file of the memory as the directory shows it; equal while nobody changed the file."""
+class ScannedFile:
+    """A memory file as the directory lists it; equal as long as the file is unchanged."""
 
     folders: tuple[str, ...]
     path: str
@@ -46,24 +46,24 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Scan:
-    files: tuple[Found, ...]
+class MemoryScan:
+    files: tuple[ScannedFile, ...]
     is_cut: bool
-    """There is more than is looked at."""
+    """The folder has more files than the scan lists."""
 
 
 def memory_index(folder: Path) -> str:
-    """Return a bullet per memory, nested by folder and sorted, files before folders; nothing when there is none."""
+    """Return a bullet per memory, nested by folder and sorted, files before folders; empty without memories."""
     return index_of(scan(folder))
 
 
-def memories(folder: Path) -> tuple[Memory, ...]:
+def memories(folder: Path) -> tuple[MemoryEntry, ...]:
     """Return the memories in the order of the index."""
     return tuple(map(_read, scan(folder).files))
 
 
-def index_of(scanned: Scan) -> str:
-    """Return the index of what a scan found."""
+def index_of(scanned: MemoryScan) -> str:
+    """Return the index of the scanned files."""
     lines: list[str] = []
     open_folders: tuple[str, ...] = ()
     for memory in map(_read, scanned.files):
@@ -80,28 +80,28 @@ def index_of(scanned: Scan) -> str:
     return "\n".join(lines)
 
 
-def scan(folder: Path) -> Scan:
-    """List the Markdown files below the folder without reading them; links that lead out of it are left out."""
+def scan(folder: Path) -> MemoryScan:
+    """List the Markdown files below the folder without reading them; skip links that lead out of it."""
     walk = _Walk(folder)
     files = tuple(islice(walk.files(str(folder), ()), MAX_FILES + 1))
-    return Scan(files[:MAX_FILES], walk.is_cut or len(files) > MAX_FILES)
+    return MemoryScan(files[:MAX_FILES], walk.is_cut or len(files) > MAX_FILES)
 
 
 class _Walk:
-    """One walk through a memory folder, with what is left of its budget."""
+    """One walk through a memory folder within a budget of directory entries."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
         self._budget = MAX_ENTRIES
         self.is_cut = False
 
-    def files(self, folder: str, folders: tuple[str, ...]) -> Iterator[Found]:
+    def files(self, folder: str, folders: tuple[str, ...]) -> Iterator[ScannedFile]:
         deeper: list[str] = []
         for entry in self._entries(folder):
-            # A link to a folder is not followed: it leads out, or in circles, or to what is listed anyway.
+            # Links to folders are not followed: they lead out, or in circles, or to folders that are listed anyway.
             if entry.is_dir(follow_symlinks=False):
                 deeper.append(entry.name)
-            elif entry.name.endswith(".md") and (found := self._found(entry, folders)) is not None:
+            elif entry.name.endswith(".md") and (found := self._scanned_file(entry, folders)) is not None:
                 yield found
         if len(folders) >= MAX_DEPTH:
             self.is_cut = self.is_cut or bool(deeper)
@@ -119,21 +119,21 @@ class _Walk:
         self._budget -= len(seen)
         return sorted((entry for entry in seen if not entry.name.startswith(".")), key=lambda entry: entry.name)
 
-    def _found(self, entry: os.DirEntry[str], folders: tuple[str, ...]) -> Found | None:
+    def _scanned_file(self, entry: os.DirEntry[str], folders: tuple[str, ...]) -> ScannedFile | None:
         try:
             status = entry.stat()
         except OSError:
             return None
         if not stat.S_ISREG(status.st_mode) or (entry.is_symlink() and not self._is_inside(entry.path)):
             return None
-        return Found(folders, entry.path, status.st_ctime_ns, status.st_size, status.st_ino)
+        return ScannedFile(folders, entry.path, status.st_ctime_ns, status.st_size, status.st_ino)
 
     def _is_inside(self, path: str) -> bool:
         return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(self._root))
 
 
-def _read(found: Found) -> Memory:
+def _read(found: ScannedFile) -> MemoryEntry:
     path = Path(found.path)
-    said = front_matter.parse(read_head(path))
-    name = one_line(said.get("name", ""), MAX_NAME) or one_line(path.stem, MAX_NAME) or "unnamed"
-    return Memory(name, one_line(said.get("summary", ""), MAX_SUMMARY), found.folders, path)
+    fields = workspace_files.front_matter(read_head(path))
+    name = one_line(fields.get("name", ""), MAX_NAME) or one_line(path.stem, MAX_NAME) or "unnamed"
+    return MemoryEntry(name, one_line(fields.get("summary", ""), MAX_SUMMARY), found.folders, path)

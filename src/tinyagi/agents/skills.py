@@ -1,4 +1,7 @@
-"""The skills in an agent's folder: the default ones follow this version, what the owner made or changed stays."""
+"""The skills in an agent's folder: lists them, and keeps the default skills at this version.
+
+Skills that the owner added or changed stay as they are.
+"""
 
 import hashlib
 import json
@@ -10,22 +13,23 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from tinyagi.agents import front_matter
-from tinyagi.agents.errors import WorkspaceError
-from tinyagi.agents.templates import template, template_folders
-from tinyagi.agents.texts import (
+from tinyagi.agents import workspace_files
+from tinyagi.agents.workspace_files import (
     TEXT_LIMIT,
+    WorkspaceError,
+    as_workspace_error,
     create_text,
-    explained,
     read_bytes,
     read_head,
     read_text,
     replace_text,
+    template,
+    template_folders,
 )
 from tinyagi.domain.texts import one_line
 
 RECORD: Final = ".tinyagi.json"
-"""Hashes of what we wrote: a file that differs from its hash is the owner's."""
+"""Hashes of the default skills that were written: the owner has changed a file that differs from its hash."""
 MAX_SKILLS: Final = 200
 MAX_DESCRIPTION: Final = 1_024
 
@@ -34,7 +38,7 @@ _FILE: Final = "SKILL.md"
 
 @dataclass(frozen=True, slots=True)
 class Skill:
-    """A skill as the folder has it."""
+    """A skill in the folder."""
 
     id: str
     name: str
@@ -52,7 +56,7 @@ class DefaultSkill:
 
 @dataclass(frozen=True, slots=True)
 class SkillSync:
-    """What a sync did to the default skills; `kept` are those that the owner changed, which stay as they are."""
+    """The result of a sync of the default skills; `kept` are those that the owner has changed."""
 
     copied: tuple[str, ...] = ()
     updated: tuple[str, ...] = ()
@@ -69,13 +73,13 @@ class _Step(StrEnum):
 
 @cache
 def default_skills() -> tuple[DefaultSkill, ...]:
-    """The skills of the package, by id."""
+    """The skills of the package, sorted by id."""
     texts = {name: template(f"skills/{name}/{_FILE}") for name in template_folders("skills")}
     return tuple(DefaultSkill(name, version_of(text), text) for name, text in texts.items())
 
 
 def list_skills(folder: Path) -> tuple[Skill, ...]:
-    """Return the skills in the folder, by id; an emptied SKILL.md is how an owner turns one off."""
+    """Return the skills in the folder, sorted by id; an owner turns a skill off by emptying its SKILL.md."""
     try:
         places = sorted(place for place in islice(folder.iterdir(), MAX_SKILLS) if not place.name.startswith("."))
     except OSError:
@@ -84,15 +88,15 @@ def list_skills(folder: Path) -> tuple[Skill, ...]:
     return tuple(_described(name, head) for name, head in heads if head.strip())
 
 
-def sync(folder: Path, skills: Sequence[DefaultSkill] | None = None) -> SkillSync:
-    """Copy default skills that are missing and replace those that are older than ours and still as we wrote them."""
+def sync_skills(folder: Path, skills: Sequence[DefaultSkill] | None = None) -> SkillSync:
+    """Copy missing default skills, and replace outdated ones that the owner has not changed."""
     record = dict(_read_record(folder))
     before = dict(record)
     steps: dict[_Step, list[str]] = {step: [] for step in _Step}
     for skill in default_skills() if skills is None else skills:
         step = _sync_one(folder, skill, record.get(skill.id))
         steps[step].append(skill.id)
-        # Also when it is current: a process may have ended between the skill and the record.
+        # Also for a current skill: an earlier process may have ended between writing the skill and the record.
         if step in {_Step.COPIED, _Step.UPDATED, _Step.CURRENT}:
             record[skill.id] = _hash(skill.text.encode())
     if record != before:
@@ -101,14 +105,14 @@ def sync(folder: Path, skills: Sequence[DefaultSkill] | None = None) -> SkillSyn
 
 
 def version_of(text: str) -> int:
-    """The version in a skill's front matter; 0 when it names none."""
-    said = front_matter.parse(text).get("version", "")
-    return int(said) if said.isascii() and said.isdecimal() and len(said) < 10 else 0
+    """The version in a skill's front matter; 0 when there is none."""
+    version = workspace_files.front_matter(text).get("version", "")
+    return int(version) if version.isascii() and version.isdecimal() and len(version) < 10 else 0
 
 
 def _sync_one(folder: Path, skill: DefaultSkill, written: str | None) -> _Step:
     place, file = folder / skill.id, folder / skill.id / _FILE
-    # Through a link the text would land in a place that somebody else looks after.
+    # A write through a link would change a file outside of this folder.
     if place.is_symlink() or file.is_symlink():
         return _Step.KEPT
     try:
@@ -125,9 +129,9 @@ def _sync_one(folder: Path, skill: DefaultSkill, written: str | None) -> _Step:
 
 
 def _copy(place: Path, file: Path, skill: DefaultSkill) -> _Step:
-    with explained(place):
+    with as_workspace_error(place):
         place.mkdir(exist_ok=True)
-    # Whoever was quicker is most likely another process of ours; if not, the hash tells next time.
+    # If the file exists now, another TinyAGI process most likely wrote it; if not, the next sync sees it by the hash.
     return _Step.COPIED if create_text(file, skill.text) else _Step.CURRENT
 
 
@@ -139,13 +143,13 @@ def _update(file: Path, data: bytes, skill: DefaultSkill) -> _Step:
 
 
 def _described(name: str, head: str) -> Skill:
-    said = front_matter.parse(head)
-    title = one_line(said.get("name", ""), MAX_DESCRIPTION) or one_line(name, MAX_DESCRIPTION)
-    return Skill(name, title, one_line(said.get("description", ""), MAX_DESCRIPTION))
+    fields = workspace_files.front_matter(head)
+    title = one_line(fields.get("name", ""), MAX_DESCRIPTION) or one_line(name, MAX_DESCRIPTION)
+    return Skill(name, title, one_line(fields.get("description", ""), MAX_DESCRIPTION))
 
 
 def _read_record(folder: Path) -> Mapping[str, str]:
-    """What we wrote, by skill; a record that cannot be read means that every difference is the owner's."""
+    """The recorded hashes by skill; without a readable record every difference counts as the owner's change."""
     try:
         record = json.loads(read_text(folder / RECORD) or "{}")
     except (WorkspaceError, ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""An agent's folder: made once, then the owner's and the agent's. Nothing that is there is ever overwritten."""
+"""An agent's folder: its paths, its preparation, its reset flag. Existing files are never overwritten."""
 
 import os
 from collections.abc import Sequence
@@ -6,11 +6,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tinyagi.agents.errors import WorkspaceError
-from tinyagi.agents.skills import DefaultSkill, SkillSync, default_skills, sync
-from tinyagi.agents.templates import fill, template
-from tinyagi.agents.texts import NO_LINKS_HERE, create_text, explained, read_head, replace_text
-from tinyagi.domain.teams import Agent
+from tinyagi.agents.skills import DefaultSkill, SkillSync, default_skills, sync_skills
+from tinyagi.agents.workspace_files import (
+    NO_LINKS_HERE,
+    WorkspaceError,
+    as_workspace_error,
+    create_text,
+    fill,
+    read_head,
+    replace_text,
+    template,
+)
+from tinyagi.domain.routing import Agent
 from tinyagi.domain.texts import one_line
 
 _LAYOUT: Final = 1
@@ -20,11 +27,11 @@ _STARTERS: Final = {"AGENTS.md": "AGENTS.md", "heartbeat.md": "heartbeat.md", ".
 
 @dataclass(frozen=True, slots=True)
 class Workspace:
-    """Where an agent works and where its things are."""
+    """The paths in an agent's folder."""
 
     path: Path
     synced: SkillSync | None = None
-    """What became of the default skills; None when they were not looked at because nothing is new."""
+    """The result of the sync of default skills; None when the folder was complete and no sync was needed."""
 
     @property
     def owner_text(self) -> Path:
@@ -50,10 +57,10 @@ class Workspace:
 def prepare(
     path: Path, agent: Agent, *, within: Path | None = None, skills: Sequence[DefaultSkill] | None = None
 ) -> Workspace:
-    """Make what is missing in the agent's folder, and say where things are; cheap when it is complete.
+    """Create missing files and folders in the agent's folder and return its paths; cheap when it is complete.
 
-    With `within`, the folder and what we make in it must really lie there, wherever links lead. A version that says
-    the folder is complete is written last, so that the next call repairs what a crash left half made.
+    With `within`, the folder and everything created in it must be inside that folder after links are resolved. The
+    version file, which marks the folder as complete, is written last, so that the next call repairs a half-made folder.
     """
     shipped = default_skills() if skills is None else skills
     version = _version(shipped)
@@ -62,31 +69,32 @@ def prepare(
     if read_head(path / ".tinyagi" / "version") == version:
         return Workspace(path)
     bounds = Path(os.path.realpath(path if within is None else within))
-    with explained(path):
-        path.mkdir(parents=True, exist_ok=True)
+    with as_workspace_error(path):
+        # The mode is for a new folder only: an existing one may be shared on purpose.
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
     for name in _FOLDERS:
         _make_folder(path / name, bounds)
     values = {"agent": agent.id, "name": one_line(agent.name, 200) or agent.id}
     for name, starter in _STARTERS.items():
         create_text(path / name, fill(template(f"workspace/{starter}"), values))
     _link_skills(path / ".claude", bounds)
-    synced = sync(path / ".agents" / "skills", shipped)
+    synced = sync_skills(path / ".agents" / "skills", shipped)
     replace_text(path / ".tinyagi" / "version", version)
     return Workspace(path, synced)
 
 
 def is_complete(path: Path) -> bool:
-    """True when the folder was made ready once, by whichever version; a look, not a check."""
+    """True when any version has prepared the folder; only the version file is checked."""
     return os.path.lexists(f"{path}/.tinyagi/version")
 
 
 def take_reset_flag(path: Path) -> bool:
-    """Remove the flag; True for the one caller that did it."""
-    # Every run asks, and hardly ever is there a flag: a look costs less than a refused removal.
+    """Remove the flag; True for the one caller that removed it."""
+    # Every run calls this, and the flag is rare: `lexists` costs less than a failed `unlink`.
     if not os.path.lexists(f"{path}/reset_flag"):
         return False
     flag = path / "reset_flag"
-    with explained(flag):
+    with as_workspace_error(flag):
         try:
             flag.unlink()
         except (FileNotFoundError, NotADirectoryError):
@@ -99,7 +107,7 @@ def _version(skills: Sequence[DefaultSkill]) -> str:
 
 
 def _make_folder(folder: Path, bounds: Path) -> None:
-    with explained(folder):
+    with as_workspace_error(folder):
         folder.mkdir(exist_ok=True)
     _confine(folder, bounds)
 
@@ -107,12 +115,12 @@ def _make_folder(folder: Path, bounds: Path) -> None:
 def _confine(folder: Path, bounds: Path) -> None:
     real = Path(os.path.realpath(folder))
     if not real.is_relative_to(bounds):
-        raise WorkspaceError(folder, f"leads out of {bounds}, to {real}", "Put a folder in the place of the link")
+        raise WorkspaceError(folder, f"leads out of {bounds}, to {real}", "Replace the link with a folder")
 
 
 def _link_skills(folder: Path, bounds: Path) -> None:
-    """Let Claude find the skills where it looks for them, unless the owner arranged that otherwise."""
-    with explained(folder):
+    """Link the skills to the folder where Claude looks for them, unless the owner has set up that folder."""
+    with as_workspace_error(folder):
         folder.mkdir(exist_ok=True)
         if not Path(os.path.realpath(folder)).is_relative_to(bounds):
             return

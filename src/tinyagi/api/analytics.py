@@ -1,4 +1,4 @@
-"""Analytics: the lake's gold tables. Their rows keep the names of the lake."""
+"""Models of analytics: the lake's gold tables. Rows keep the column names of the lake."""
 
 from typing import Annotated
 
@@ -13,14 +13,14 @@ class AnalyticsTable(Model):
     table: str
     meaning: Annotated[str, Field(description="What one row is.")]
     rows: int
-    through_id: Annotated[int, Field(description="The last event of the log that is part of it.")]
-    written_at: Annotated[int, Field(description="When the pipeline last brought the lake up to date, in ms.")]
+    through_id: Annotated[int, Field(description="The last event that the table includes.")]
+    written_at: Annotated[int, Field(description="When the pipeline last updated the lake, in ms.")]
 
 
 class AnalyticsColumn(Model):
     name: str
     type: Annotated[str, Field(description="`long`, `int`, `double`, `string`, `date`, or `array<…>` of these.")]
-    unit: Annotated[str, Field(description="Empty for what has none.")]
+    unit: Annotated[str, Field(description="Empty when there is none.")]
     meaning: str
 
 
@@ -31,4 +31,4 @@ class AnalyticsRows(Model):
     through_id: int
     written_at: int
     columns: tuple[AnalyticsColumn, ...]
-    rows: Annotated[tuple[dict[str, JsonValue], ...], Field(description="By the names of the columns.")]
+    rows: Annotated[tuple[dict[str, JsonValue], ...], Field(description="Values by column name.")]

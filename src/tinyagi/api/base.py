@@ -1,19 +1,36 @@
-"""What all models of the API have in common. Names are camelCase on the wire; fields that nobody knows are ignored."""
+"""Base classes and field types of the API's models. Names are camelCase in JSON; unknown fields are ignored."""
 
-from typing import Annotated, Final
+from typing import Annotated, Final, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.alias_generators import to_camel
+from pydantic.config import JsonDict
+
+from tinyagi.domain.errors import InvalidInput
+from tinyagi.domain.texts import KEY_PATTERN, check_text
+
+T = TypeVar("T")
 
 LARGEST: Final = 2**63 - 1
-"""The largest number that a database can hold."""
+"""The largest integer that SQLite can store."""
 
 ID: Final = r"^[a-z0-9][a-z0-9_-]{0,63}$"
 
 Id = Annotated[str, Field(pattern=ID)]
-"""What people call an agent, a team or a provider."""
+"""The id of an agent, a team, a provider or a channel."""
 Instant = Annotated[int, Field(ge=0, le=LARGEST)]
 """Milliseconds since 1970."""
+
+KEY: Final[JsonDict] = {"pattern": KEY_PATTERN}
+"""JSON schema of a key without control characters; documentation only, because the engine checks it."""
+
+
+def _none_if_empty(value: object) -> object:
+    return None if value == "" else value
+
+
+EmptyAsNone = Annotated[T | None, BeforeValidator(_none_if_empty)]
+"""Clients of the original send an empty string for no value."""
 
 
 class Model(BaseModel):
@@ -21,12 +38,31 @@ class Model(BaseModel):
 
 
 class Ok(Model):
-    """It is done."""
+    """The call succeeded."""
 
     ok: bool = True
 
 
 class Error(Model):
-    """Why it is not done: a sentence that names the thing and the remedy."""
+    """The call failed: a sentence that names the thing and the remedy."""
 
     error: str
+
+
+def _storable(text: str) -> str:
+    check_text(text)
+    return text
+
+
+def _not_blank(text: str) -> str:
+    if not text.strip():
+        raise InvalidInput("a text is needed")
+    return text
+
+
+Storable = Annotated[str, AfterValidator(_storable)]
+"""Any text that SQLite can store; it may be empty."""
+Text = Annotated[Storable, AfterValidator(_not_blank), Field(json_schema_extra={"minLength": 1, "pattern": r"\S"})]
+"""A text that is not blank."""
+Person = Annotated[Text, Field(max_length=256)]
+"""The name of a sender."""

@@ -1,57 +1,66 @@
-"""The board: projects, their tasks, and what was said about them."""
+"""Models of the board: projects, tasks and comments."""
 
 from typing import Annotated, Literal
 
-from pydantic import Field, StringConstraints
+from pydantic import BeforeValidator, Field, StringConstraints, computed_field
 
-from tinyagi.api.base import Id, Instant, Model, Ok
+from tinyagi.api.base import EmptyAsNone, Id, Instant, Model, Ok
 from tinyagi.domain.board import AssigneeType, ProjectStatus, TaskStatus
 
-KEY = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$"
+GENERATED_ID = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$"
 
-Key = Annotated[str, Field(pattern=KEY)]
-"""An id that we have made."""
+Key = Annotated[str, Field(pattern=GENERATED_ID)]
+"""An id that the store generated."""
+Column = Annotated[TaskStatus, BeforeValidator(lambda value: "in_progress" if value == "in-progress" else value)]
+EmptyIfNone = BeforeValidator(lambda value: "" if value is None else value)
 Title = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=500)]
 Description = Annotated[str, Field(max_length=100_000)]
-Prefix = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9]{0,9}$", description="What identifiers begin with.")]
-Color = Annotated[str, Field(pattern=r"^[#A-Za-z0-9(),.% -]{1,64}$", description="As CSS writes it.")]
+Prefix = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9]{0,9}$", description="The prefix of task identifiers.")]
+Color = Annotated[str, Field(pattern=r"^[#A-Za-z0-9(),.% -]{1,64}$", description="A CSS color.")]
 
 
 class Task(Model):
     id: str
     number: int
-    identifier: Annotated[str, Field(description="`PRE-n`, as people say it.")]
+    identifier: Annotated[str, Field(description="`PRE-n`, for people.")]
     title: str
     description: str
     status: TaskStatus
-    assignee: str | None = None
-    assignee_type: AssigneeType | None = None
-    project_id: str | None = None
-    position: Annotated[int, Field(description="Its place in its column.")]
+    assignee: Annotated[str, EmptyIfNone, Field(description="Empty when there is none.")] = ""
+    assignee_type: Annotated[AssigneeType | Literal[""], EmptyIfNone] = ""
+    project_id: Annotated[str, EmptyIfNone, Field(description="Empty when there is none.")] = ""
+    position: Annotated[int, Field(description="Position in its column.")]
+    comment_count: int = 0
     created_at: Instant
     updated_at: Instant
 
+    @computed_field(description="The same as `position`, for clients of the original.")  # type: ignore[prop-decorator]
+    @property
+    def sort_order(self) -> int:
+        return self.position
+
 
 class NewTask(Model):
-    """One that starts `in_progress` is sent to its assignee."""
+    """A new task. It is sent to its assignee if it starts `in_progress`."""
 
     title: Title
     description: Description = ""
-    status: TaskStatus = TaskStatus.BACKLOG
-    assignee: Id | None = None
-    assignee_type: Annotated[AssigneeType | None, Field(description="Without one, an agent.")] = None
-    project_id: Key | None = None
+    status: Column = TaskStatus.BACKLOG
+    assignee: EmptyAsNone[Id] = None
+    assignee_type: Annotated[EmptyAsNone[AssigneeType], Field(description="Defaults to an agent.")] = None
+    project_id: EmptyAsNone[Key] = None
 
 
 class TaskChanges(Model):
-    """What is left out stays as it is. Null takes the assignee or the project away; elsewhere it changes nothing."""
+    """Omitted fields keep their values. Null or an empty text removes the assignee or the project; for other fields
+    null changes nothing."""
 
     title: Title | None = None
     description: Description | None = None
-    status: TaskStatus | None = None
-    assignee: Id | None = None
-    assignee_type: AssigneeType | None = None
-    project_id: Key | None = None
+    status: EmptyAsNone[Column] = None
+    assignee: EmptyAsNone[Id] = None
+    assignee_type: EmptyAsNone[AssigneeType] = None
+    project_id: EmptyAsNone[Key] = None
 
 
 class TaskSaved(Ok):
@@ -59,9 +68,9 @@ class TaskSaved(Ok):
 
 
 class Reorder(Model):
-    """Columns from top to bottom; tasks that are not named stay, behind those that are."""
+    """Tasks of each column from top to bottom; omitted tasks stay in their column, after the listed ones."""
 
-    columns: dict[TaskStatus, Annotated[tuple[Key, ...], Field(max_length=10_000)]]
+    columns: dict[Column, Annotated[tuple[Key, ...], Field(max_length=10_000)]]
 
 
 class Reordered(Ok):
@@ -92,7 +101,7 @@ class Project(Model):
     name: str
     description: str
     prefix: str
-    color: str | None = None
+    color: Annotated[str, Field(description="Defaults to a color derived from the id.")]
     status: ProjectStatus
     created_at: Instant
     updated_at: Instant
@@ -101,18 +110,19 @@ class Project(Model):
 class NewProject(Model):
     name: Title
     description: Description = ""
-    prefix: Annotated[Prefix | None, Field(description="Without one, it is made from the name.")] = None
-    color: Color | None = None
+    prefix: Annotated[EmptyAsNone[Prefix], Field(description="Defaults to one derived from the name.")] = None
+    color: EmptyAsNone[Color] = None
     status: ProjectStatus = ProjectStatus.ACTIVE
 
 
 class ProjectChanges(Model):
-    """What is left out stays as it is. Null takes the color away; elsewhere it changes nothing."""
+    """Omitted fields keep their values. Null or an empty text removes the color; for other fields null changes
+    nothing."""
 
     name: Title | None = None
     description: Description | None = None
-    prefix: Prefix | None = None
-    color: Color | None = None
+    prefix: EmptyAsNone[Prefix] = None
+    color: EmptyAsNone[Color] = None
     status: ProjectStatus | None = None
 
 

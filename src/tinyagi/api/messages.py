@@ -1,39 +1,39 @@
-"""Sending a message."""
+"""Messages sent to agents, and responses delivered to people."""
 
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, JsonValue
 
-from tinyagi.api.base import Error, Model
+from tinyagi.api.base import ID, KEY, Error, Id, Model, Person, Storable, Text
 
 LONGEST_DELAY = 366 * 86_400
 
 
 class SendMessage(Model):
-    """A message for an agent or a team; without `agent`, its text decides who gets it."""
+    """A message for an agent or a team; without `agent`, the text decides who gets it."""
 
     message: Annotated[str, Field(description="The text; may be empty only when there are files.")]
     agent: Annotated[str | None, Field(description="An agent or a team; without one, the text decides.")] = None
-    sender: Annotated[str, Field(min_length=1, max_length=256)] = "API"
-    sender_id: Annotated[str | None, Field(max_length=256)] = None
+    sender: Annotated[str, Field(min_length=1, max_length=256, json_schema_extra=KEY)] = "API"
+    sender_id: Annotated[Annotated[str, Field(max_length=256, json_schema_extra=KEY)] | None, Field()] = None
     channel: Annotated[
         str,
         Field(
-            pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$",
+            pattern=ID,
             description="Where the answer goes; chatroom, schedule, heartbeat, board and internal are reserved.",
         ),
     ] = "api"
     message_id: Annotated[
-        str | None,
-        Field(min_length=1, max_length=128, description="Makes a repeat harmless: the same id is stored once."),
+        Annotated[str, Field(min_length=1, max_length=128, json_schema_extra=KEY)] | None,
+        Field(description="Makes a retry safe: the same id is stored once."),
     ] = None
-    files: Annotated[tuple[str, ...], Field(max_length=100, description="Paths below the home's files folder.")] = ()
+    files: Annotated[tuple[str, ...], Field(max_length=100, description="Paths in the home's files folder.")] = ()
     priority: Annotated[int, Field(ge=-1, le=1_000, description="Higher runs earlier, never within a thread.")] = 0
-    delay_seconds: Annotated[float, Field(ge=0, le=LONGEST_DELAY, description="Not to be run before.")] = 0
+    delay_seconds: Annotated[float, Field(ge=0, le=LONGEST_DELAY, description="Seconds before it may run.")] = 0
 
 
 class MessageSent(Model):
-    """It is stored durably."""
+    """The message is stored durably."""
 
     ok: bool = True
     message_id: str
@@ -41,9 +41,72 @@ class MessageSent(Model):
     message_ids: Annotated[tuple[str, ...] | None, Field(description="One per agent, when the text names several.")] = (
         None
     )
+    warning: Annotated[
+        str | None,
+        Field(description="Set when the text starts with an unknown name; says who got the message instead."),
+    ] = None
 
 
 class DuplicateError(Error):
     """This messageId is stored already; the first message counts."""
 
     message_id: str
+
+
+class ResponseRow(Model):
+    """A response in a list."""
+
+    id: int
+    channel: str
+    sender: str
+    sender_id: str | None
+    message: str
+    original_message: str
+    timestamp: int
+    message_id: str
+    conversation_id: str | None
+    agent: str | None
+    files: Annotated[tuple[str, ...], Field(description="Paths of attached files.")] = ()
+    status: str
+
+
+class PendingResponse(ResponseRow):
+    """A response for its channel to deliver."""
+
+    metadata: Annotated[dict[str, JsonValue], Field(description="Hints for the channel, such as parseMode.")] = Field(
+        default_factory=dict
+    )
+    attempts: Annotated[int, Field(description="Failed deliveries so far.")]
+
+
+class SendResponse(Model):
+    """A response to a person that does not answer a message."""
+
+    channel: Id
+    sender: Person
+    message: Annotated[Storable, Field(description="The text; may be empty only when there are files.")]
+    sender_id: Annotated[Storable | None, Field(max_length=256)] = None
+    agent: Annotated[Id | None, Field(description="The author: signed and formatted like this agent's answers.")] = None
+    files: Annotated[
+        tuple[Storable, ...], Field(max_length=100, description="Paths in the agent's workspace or the files folder.")
+    ] = ()
+
+
+class ResponseSent(Model):
+    """The response waits for its channel."""
+
+    ok: bool = True
+    message_id: str
+
+
+class DeliveryFailed(Model):
+    """A channel could not deliver a response."""
+
+    reason: Annotated[Text, Field(max_length=10_000)]
+
+
+class DeliveryNoted(Model):
+    """The failed delivery is recorded."""
+
+    ok: bool = True
+    retried: Annotated[bool, Field(description="True when it will be retried later.")]

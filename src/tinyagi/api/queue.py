@@ -1,41 +1,47 @@
-"""The queue as people watch and steer it: depths, lanes, what runs and what is dead."""
+"""Models of the queue: depth, lanes, running, waiting and dead messages."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
-from tinyagi.api.base import Model
-from tinyagi.api.texts import Text
+from tinyagi.api.base import Id, Instant, Model, Text
+
+Reason = Literal["next", "busy", "thread", "passive", "retry", "delayed", "team", "paused", "held"]
 
 
 class QueueStatus(Model):
-    """How many messages and responses stand where."""
+    """Counts of messages and responses. Each message is counted once: as pending, queued, processing, completed or
+    dead."""
 
-    pending: int
+    pending: Annotated[int, Field(description="They wait although their agent is idle: paused, held or delayed.")]
     processing: int
     completed: int
     dead: int
+    waiting: Annotated[int, Field(description="`pending` and `queued` together.")]
     incoming: Annotated[int, Field(description="The same as `pending`.")]
-    queued: Annotated[int, Field(description="The same as `pending`.")]
-    outgoing: Annotated[int, Field(description="Responses that no channel has acknowledged.")]
+    queued: Annotated[int, Field(description="They wait for their agent's current run to finish.")]
+    outgoing: Annotated[int, Field(description="Responses that no channel has acknowledged yet.")]
     active_conversations: int
+    retrying: Annotated[int, Field(description="Pending messages that wait for another attempt.")] = 0
+    next_retry_at: Annotated[int | None, Field(description="When the first of these is due, in ms.")] = None
 
 
 class LaneStatus(Model):
     """An agent's lane."""
 
     agent: str
-    pending: int
-    queued: Annotated[int, Field(description="The same as `pending`.")]
+    pending: Annotated[int, Field(description="They wait although the agent is idle.")]
+    queued: Annotated[int, Field(description="They wait for the agent's current run to finish.")]
+    waiting: Annotated[int, Field(description="`pending` and `queued` together.")]
     processing: int
     dead: int
     paused: bool
-    hold_until: Annotated[int | None, Field(description="No run begins before this instant, in ms.")] = None
+    hold_until: Annotated[int | None, Field(description="No run starts before this instant, in ms.")] = None
     hold_reason: str | None = None
 
 
 class RunningMessage(Model):
-    """A message that is being run."""
+    """A running or waiting message."""
 
     id: int
     message_id: str
@@ -43,17 +49,17 @@ class RunningMessage(Model):
     sender: str
     message: str
     agent: str
-    status: str
+    status: Annotated[str, Field(description="`processing`, or `queued` while it waits for any reason.")]
     conversation_id: str
     attempt: int
-    process_alive: Annotated[bool, Field(description="True when this daemon carries the run.")]
+    process_alive: Annotated[bool, Field(description="True when this daemon executes the run.")]
     started_at: int | None
-    duration: Annotated[int, Field(description="Milliseconds since it began.")]
-    progress: Annotated[str, Field(description="The latest that the run has said.")]
+    duration: Annotated[int, Field(description="Milliseconds since it started.")]
+    progress: Annotated[str, Field(description="The latest output of the run.")]
 
 
 class RunKilled(Model):
-    """The run is over and its messages are dead; `processKilled` is false when it had just ended by itself."""
+    """The run has ended and its messages are dead; `processKilled` is false if it ended before the kill."""
 
     ok: bool = True
     agent: str
@@ -61,7 +67,7 @@ class RunKilled(Model):
 
 
 class DeadData(Model):
-    """What was to be done."""
+    """The message itself."""
 
     channel: str
     sender: str
@@ -72,7 +78,7 @@ class DeadData(Model):
 
 
 class DeadMessage(Model):
-    """A message that is not tried again by itself."""
+    """A message that is not retried automatically."""
 
     id: int
     data: DeadData
@@ -84,6 +90,66 @@ class DeadMessage(Model):
 
 
 class RetryDead(Model):
-    """Send a dead message again, perhaps with another text."""
+    """Retry a dead message, optionally with a new text."""
 
-    message: Annotated[Text | None, Field(description="Another text; without one, the stored text.")] = None
+    message: Annotated[Text | None, Field(description="A new text; defaults to the stored one.")] = None
+
+
+class WaitingMessage(Model):
+    """A waiting message, with the reason.
+
+    `next`: it is claimed as soon as a run is free. `busy`: the agent runs another message. `thread`: an older message
+    of its thread goes first. `passive`: a room post that joins the agent's next run. `retry`: its last run failed.
+    `delayed`: it was sent with a delay. `team`: the budget of its team is used up. `paused`, `held`: the agent
+    starts no run.
+    """
+
+    id: int
+    message_id: str
+    agent: str
+    channel: str
+    sender: str
+    from_agent: Annotated[str | None, Field(description="The agent that sent it.")]
+    team: str | None
+    conversation_id: str
+    thread: Annotated[str, Field(description="Messages of a thread run in order.")]
+    priority: int
+    message: Annotated[str, Field(description="The first 500 characters.")]
+    created_at: Instant
+    reason: Reason
+    until: Annotated[Instant | None, Field(description="When the reason ends, if that is known.")] = None
+    behind: Annotated[int | None, Field(description="The `id` of the message that runs or goes first.")] = None
+    detail: Annotated[str | None, Field(description="Why the lane is held, or the last error.")] = None
+    attempt: Annotated[int, Field(description="The number of its next run.")]
+    attempts: Annotated[int, Field(description="Failed runs after which it is dead.")]
+
+
+class CancelledMessage(Model):
+    """The message is dead: it can be retried or deleted."""
+
+    ok: bool = True
+    id: int
+    message_id: str
+    agent: str
+
+
+class LaneCancelled(Model):
+    """The number of cancelled messages."""
+
+    ok: bool = True
+    cancelled: int
+
+
+class MoveMessage(Model):
+    """The new agent of a message."""
+
+    to: Annotated[Id, Field(description="Another agent.")]
+
+
+class MovedMessage(Model):
+    """The message now waits for another agent."""
+
+    ok: bool = True
+    id: int
+    message_id: str
+    agent: str

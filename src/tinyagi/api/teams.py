@@ -1,26 +1,58 @@
-"""Teams of agents."""
+"""Models of teams: settings, chat rooms and chat files."""
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
-from tinyagi.api.base import Ok
-from tinyagi.api.settings import Stored
+from tinyagi.api.base import Model, Ok, Person, Text
+from tinyagi.api.settings import StoredObject
 
 
-class TeamFields(Stored):
-    """A team as settings.json has it. A new one needs a name, its agents and a leader among them; of one that is
-    there, what is left out stays as it is."""
+class TeamFields(StoredObject):
+    """A team as in settings.json. A new one needs a name, agents and a leader among them; in a change, omitted fields
+    keep their values."""
 
     name: str | None = None
     agents: list[str] | None = None
-    leader_agent: Annotated[
-        str | None, Field(description="One of the agents; it answers what is sent to the team.")
-    ] = None
+    leader_agent: Annotated[str | None, Field(description="One of the agents; it answers messages to the team.")] = None
     chatroom: Annotated[
-        Literal["wake", "passive"] | None, Field(description="Whether a line in the room starts runs.")
+        Literal["wake", "passive"] | None, Field(description="Whether a post in the room starts runs.")
     ] = None
 
 
 class TeamSaved(Ok):
     team: TeamFields
+
+
+class RoomLine(Model):
+    """A post in a team's chat room."""
+
+    model_config = ConfigDict(alias_generator=None)
+
+    id: int
+    team_id: str
+    from_agent: Annotated[str, Field(description="The agent or person that posted it.")]
+    message: str
+    created_at: int
+
+
+class PostLine(Model):
+    """A new post for a chat room."""
+
+    message: Text
+    sender: Person = "user"
+
+
+class LinePosted(Model):
+    """The post is stored and queued for every member."""
+
+    ok: bool = True
+    id: int
+
+
+class ChatFile(Model):
+    """A Markdown file of a team's conversation."""
+
+    team_id: str
+    file: Annotated[str, Field(description="Name in the team's folder of chats.")]
+    time: Annotated[int, Field(description="When it was last written, in ms.")]

@@ -1,4 +1,4 @@
-"""What is in a home's folder of backups: archives, what restores replaced, and copies made before upgrades."""
+"""Lists a home's folder of backups: archives, files that restores replaced, and copies from before upgrades."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -6,8 +6,7 @@ from typing import Final, Literal
 
 from tinyagi.backup.archive import open_archive
 from tinyagi.backup.create import PREFIX, SUFFIX
-from tinyagi.backup.errors import BackupError
-from tinyagi.backup.manifest import Manifest
+from tinyagi.backup.manifest import BackupError, BackupManifest
 from tinyagi.backup.restore import BEFORE
 from tinyagi.backup.swap import JOURNAL
 from tinyagi.settings.home import Home
@@ -27,14 +26,14 @@ class Listed:
     kind: Kind
     created_at: int
     size: int
-    manifest: Manifest | None = None
-    """None for a damaged archive, and for what is no archive."""
+    manifest: BackupManifest | None = None
+    """None for a damaged archive, and for other kinds."""
     problem: str | None = None
     """Why the archive cannot be restored."""
 
 
 def list_backups(home: Home) -> list[Listed]:
-    """Newest first. An archive is opened, not read as a whole: only a restore sees that a byte in it is wrong."""
+    """The backups, newest first. Archives are opened but not read; only a restore detects a wrong byte."""
     if not home.backups.is_dir():
         return []
     found = [listed for path in home.backups.iterdir() if (listed := _listed(path)) is not None]
@@ -42,23 +41,23 @@ def list_backups(home: Home) -> list[Listed]:
 
 
 def newest_archive(home: Home) -> Path | None:
-    """The last archive by its name; it is not opened."""
+    """The newest archive by name, without opening it."""
     return max(home.backups.glob(f"{PREFIX}*{SUFFIX}"), default=None) if home.backups.is_dir() else None
 
 
-def find_backup(given: str, *homes: Home) -> Path:
-    """The file or folder that a person means: a path, or a name in the folder of backups of one of the homes."""
-    places = [Path(given).expanduser(), *(home.backups / given for home in homes)]
+def find_backup(name: str, *homes: Home) -> Path:
+    """The backup at this path, or with this name in one of the homes' folders of backups."""
+    places = [Path(name).expanduser(), *(home.backups / name for home in homes)]
     found = next((place for place in places if place.exists()), None)
     if found is None:
-        raise BackupError(f"There is no backup {given}. `tinyagi backup list` shows those there are.")
+        raise BackupError(f"There is no backup {name}. `tinyagi backup list` lists the backups.")
     if found.suffix == ".db":
         raise BackupError(
-            f"{found} is a copy of the database alone. To go back to it, stop TinyAGI, move tinyagi.db with its -wal "
-            "and -shm files away, and copy this file to its place."
+            f"{found} is a copy of the database only. To go back to it, stop TinyAGI, move tinyagi.db and its -wal "
+            "and -shm files away, and copy this file there as tinyagi.db."
         )
     if found.is_dir() and not (found / JOURNAL).is_file():
-        raise BackupError(f"{found} is a folder that no restore made. Name an archive.")
+        raise BackupError(f"{found} is not a folder from a restore. Name an archive.")
     return found.absolute()
 
 

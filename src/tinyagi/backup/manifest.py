@@ -1,4 +1,4 @@
-"""The list of contents inside an archive. What it says is checked before anything is unpacked: it may be foreign."""
+"""The manifest: an archive's list of contents. It is untrusted, so it is checked before anything is unpacked."""
 
 import json
 import posixpath
@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import PurePosixPath
 from typing import Any, Final
 
-from tinyagi.backup.errors import ArchiveRefused
+from tinyagi.domain.errors import TinyAGIError
 from tinyagi.domain.ids import is_valid_id
 
 FORMAT: Final = 1
@@ -16,7 +16,7 @@ HOME: Final = "home"
 WORKSPACES: Final = "workspaces"
 DATABASE: Final = "home/tinyagi.db"
 LAKE: Final = "home/lake"
-# Entries of a home that a backup holds, beside the database and the lake.
+# Entries of a home that a backup holds, besides the database and the lake.
 ENTRIES: Final = (
     "settings.json",
     "service.env",
@@ -41,23 +41,23 @@ class StoredFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Manifest:
+class BackupManifest:
     version: str
-    """Of the TinyAGI that made the archive."""
+    """The version of TinyAGI that made the archive."""
     schema: int
     last_event: int
     created_at: int
     home: str
-    """Where the home was."""
+    """The path of the home."""
     files: tuple[StoredFile, ...]
     folders: Mapping[str, int]
-    """Names with permissions."""
+    """Permissions by name."""
     links: Mapping[str, str]
     """Symbolic links by name; every target is relative and stays below the same root."""
 
     @property
     def size(self) -> int:
-        """Bytes of all files, unpacked."""
+        """Unpacked bytes of all files."""
         return sum(file.size for file in self.files)
 
     @property
@@ -72,33 +72,33 @@ class Manifest:
 
     @property
     def entries(self) -> list[str]:
-        """Entries of the home that the archive holds, the database among them."""
+        """Entries of the home that the archive holds, including the database."""
         parts = (PurePosixPath(name).parts for name in self.names)
         return sorted({part[1] for part in parts if part[0] == HOME})
 
     @property
     def holds(self) -> list[str]:
-        """In words for a person: what a restore brings back."""
+        """What a restore brings back, in words."""
         optional = {"workspaces": bool(self.agents), "lake": PurePosixPath(LAKE).name in self.entries}
         return ["home", *(name for name, is_there in optional.items() if is_there)]
 
 
-def encode(manifest: Manifest) -> bytes:
+def encode_manifest(manifest: BackupManifest) -> bytes:
     return json.dumps({"kind": KIND, "format": FORMAT, **asdict(manifest)}, indent=1).encode()
 
 
-def decode(content: bytes, archive: str) -> Manifest:
-    """What the bytes say; raise ArchiveRefused unless every name in it may be unpacked."""
+def decode_manifest(content: bytes, archive: str) -> BackupManifest:
+    """Parse the manifest; raise ArchiveRefused unless every name in it is safe to unpack."""
     try:
         found = json.loads(content)
     except (ValueError, RecursionError) as error:
-        raise ArchiveRefused(f"{archive} is no backup of TinyAGI: its list of contents cannot be read.") from error
+        raise ArchiveRefused(f"{archive} is not a TinyAGI backup: its list of contents cannot be read.") from error
     if not isinstance(found, dict) or found.get("kind") != KIND:
-        raise ArchiveRefused(f"{archive} is no backup of TinyAGI: its list of contents is another program's.")
+        raise ArchiveRefused(f"{archive} is not a TinyAGI backup: its list of contents is another program's.")
     if found.get("format") != FORMAT:
         raise ArchiveRefused(
             f"{archive} has format {found.get('format')!r}, and this version reads format {FORMAT}. "
-            "Restore it with the TinyAGI that made it."
+            "Restore it with the version of TinyAGI that made it."
         )
     try:
         manifest = _parse(found)
@@ -106,16 +106,16 @@ def decode(content: bytes, archive: str) -> Manifest:
         raise ArchiveRefused(f"{archive} is damaged: its list of contents is not complete ({error!r}).") from error
     problem = _problem(manifest)
     if problem:
-        raise ArchiveRefused(f"{archive} is refused: {problem}. No backup of TinyAGI holds such an entry.")
+        raise ArchiveRefused(f"{archive} is refused: {problem}. No TinyAGI backup looks like this.")
     return manifest
 
 
-def _parse(found: Mapping[str, Any]) -> Manifest:
+def _parse(found: Mapping[str, Any]) -> BackupManifest:
     files = tuple(
         StoredFile(str(one["name"]), int(one["size"]), str(one["sha256"]), int(one["mode"]), int(one["modified"]))
         for one in found["files"]
     )
-    return Manifest(
+    return BackupManifest(
         version=str(found["version"]),
         schema=int(found["schema"]),
         last_event=int(found["last_event"]),
@@ -127,7 +127,7 @@ def _parse(found: Mapping[str, Any]) -> Manifest:
     )
 
 
-def _problem(manifest: Manifest) -> str | None:
+def _problem(manifest: BackupManifest) -> str | None:
     names = manifest.names
     if len(set(names)) != len(names):
         return "two entries have the same name"
@@ -135,18 +135,18 @@ def _problem(manifest: Manifest) -> str | None:
         return "there is no database in it"
     unpackable = next((name for name in names if not _is_safe(name)), None)
     if unpackable is not None:
-        return f"{unpackable!r} is outside of what a backup holds"
+        return f"{unpackable!r} is not an entry of a backup"
     taken = {*(file.name for file in manifest.files), *manifest.links}
     beneath = next((name for name in names if any(parent in taken for parent in _parents(name))), None)
     if beneath is not None:
-        # Below a link it would be written somewhere else.
-        return f"{beneath!r} lies below an entry that is no folder"
+        # A file below a link would be written elsewhere.
+        return f"{beneath!r} is below an entry that is not a folder"
     astray = next((name for name, target in manifest.links.items() if not stays_inside(name, target)), None)
     if astray is not None:
-        return f"the link {astray!r} leads out of its folder"
+        return f"the link {astray!r} points outside its folder"
     modes = {**manifest.folders, **{file.name: file.mode for file in manifest.files}}
     odd = next((name for name, mode in modes.items() if mode & ~0o777), None)
-    return None if odd is None else f"{odd!r} has permissions that no backup keeps"
+    return None if odd is None else f"{odd!r} has permissions that no backup stores"
 
 
 def _is_safe(name: str) -> bool:
@@ -169,3 +169,11 @@ def stays_inside(name: str, target: str) -> bool:
         return False
     root = "/".join(name.split("/")[:2])
     return posixpath.normpath(posixpath.join(posixpath.dirname(name), target)).startswith(f"{root}/")
+
+
+class BackupError(TinyAGIError):
+    """The backup could not be made or restored; existing files are unchanged."""
+
+
+class ArchiveRefused(BackupError):
+    """The file is not a backup, is damaged, or is not safe to unpack."""

@@ -1,6 +1,6 @@
-"""Restores a home from an archive: everything is unpacked and checked beside it first, then it is swapped in.
+"""Restores a home from an archive: unpacks and checks everything beside the home first, then swaps it in.
 
-To be called by the one process that works on the home, with its pid file locked.
+Only the process that holds the home's pid file lock may call this.
 """
 
 import os
@@ -14,25 +14,24 @@ from typing import Final
 
 from tinyagi.backup.archive import ArchiveReader, open_archive
 from tinyagi.backup.create import Step
-from tinyagi.backup.errors import ArchiveRefused, BackupError
-from tinyagi.backup.manifest import ENTRIES, HOME, LAKE, Manifest
+from tinyagi.backup.manifest import ENTRIES, HOME, LAKE, ArchiveRefused, BackupError, BackupManifest
 from tinyagi.backup.swap import JOURNAL, Journal, Move, finish
 from tinyagi.domain.errors import StoreError
 from tinyagi.domain.ids import AgentId
+from tinyagi.domain.texts import size_text
 from tinyagi.pipeline.errors import LakeBroken
-from tinyagi.pipeline.lock import writer_lock
-from tinyagi.pipeline.manifest import read_manifest
-from tinyagi.settings.document import Document
+from tinyagi.pipeline.lake import read_manifest, writer_lock
+from tinyagi.settings.agent_setup import NotConfigured, agent_setup
 from tinyagi.settings.errors import SettingsError
 from tinyagi.settings.home import Home
-from tinyagi.settings.resolve import NotConfigured, resolve
+from tinyagi.settings.settings_file import SettingsFile
 from tinyagi.wiring import examine_store
 
 BEFORE: Final = "before-restore-"
 _BESIDE: Final = ("-wal", "-shm", "-journal")
-"""Files of a database in use. One that is left behind would be read into the new database."""
+"""Suffixes of the files of a database in use. SQLite would replay a leftover one into the new database."""
 _LASTING: Final = frozenset({"erasures.key"})
-"""Kept when the archive has none: the lake cannot be read without it."""
+"""Kept when the archive has none, because the lake cannot be read without it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,24 +39,24 @@ class Restored:
     source: Path
     home: Home
     kept: Path | None
-    """The folder of what was replaced; None when nothing was."""
-    manifest: Manifest | None = None
-    """None when a former restore was taken back."""
+    """The folder with the replaced files; None when nothing was replaced."""
+    manifest: BackupManifest | None = None
+    """None when an earlier restore was undone."""
     notes: tuple[str, ...] = ()
-    """Sentences that a person should read."""
+    """Sentences for the person."""
 
 
 def restore(source: Path, home: Home, *, now: int, step: Step = lambda *_: None) -> Restored:
-    """Put the home into the state of the backup; raise BackupError or LakeBusy and change nothing."""
+    """Restore the home from the backup; on failure raise BackupError or LakeBusy and change nothing."""
     earlier = finish(home)
     with ExitStack() as held:
         if home.lake.is_dir():
             held.enter_context(writer_lock(home.lake, "restore", "backup"))
         kept = _free(home, now)
         try:
-            done = _take_back(source, home, kept) if source.is_dir() else _unpack(source, home, kept, step)
+            done = _undo(source, home, kept) if source.is_dir() else _unpack(source, home, kept, step)
         except OSError as error:
-            raise BackupError(f"Nothing was restored: {error}. {home.path} is as it was.") from error
+            raise BackupError(f"Nothing was restored: {error}. {home.path} is unchanged.") from error
     return replace(
         done,
         kept=kept if kept.is_dir() else None,
@@ -66,7 +65,7 @@ def restore(source: Path, home: Home, *, now: int, step: Step = lambda *_: None)
 
 
 def has_data(home: Home) -> bool:
-    """Whether a restore would replace something."""
+    """True when a restore would replace something."""
     return any(os.path.lexists(home.path / entry) for entry in (home.database.name, *ENTRIES))
 
 
@@ -104,20 +103,20 @@ def _unpack(source: Path, home: Home, kept: Path, step: Step) -> Restored:
             ]
             _check_places(moves)
             notes += [
-                f"The workspace of @{agent} as it was is in {_kept_beside(folder, kept)}."
+                f"The previous workspace of @{agent} is in {_kept_beside(folder, kept)}."
                 for agent, folder in folders.items()
                 if folder.exists()
             ]
-            # The files first, then the journal that relies on them.
+            # Flush the files before the journal that relies on them.
             os.sync()
             replace(journal, moves=tuple(moves)).write(home)
         finally:
-            # Completes the restore once the moves are written down, and clears it away before.
+            # Completes the restore if the journal has the moves, else removes the unpacked files.
             finish(home)
     return Restored(source, home, kept, manifest, tuple(notes))
 
 
-def _moves(manifest: Manifest, stage: Home, home: Home, kept: Path, notes: list[str]) -> list[Move]:
+def _moves(manifest: BackupManifest, stage: Home, home: Home, kept: Path, notes: list[str]) -> list[Move]:
     there = manifest.entries
     moves = [_database_part(home, kept, ending) for ending in _BESIDE]
     for entry in (home.database.name, *ENTRIES):
@@ -131,18 +130,17 @@ def _moves(manifest: Manifest, stage: Home, home: Home, kept: Path, notes: list[
         moves.append(Move(None, home.lake, kept / home.lake.name))
         notes.append(
             f"The lake was newer than the restored database, so it was moved to {kept / home.lake.name}. The next "
-            "`tinyagi pipeline run` makes a new one from the database. To have the old one as well, restore a backup "
-            "that was made with --lake."
+            "`tinyagi pipeline run` builds a new one from the database. To restore the lake as well, use a backup made "
+            "with --lake."
         )
     return moves
 
 
-def _take_back(source: Path, home: Home, kept: Path) -> Restored:
-    """Undo a former restore: what it replaced takes its place again."""
-    former = Journal.read(source / JOURNAL)
-    moves = former.moves or ()
+def _undo(source: Path, home: Home, kept: Path) -> Restored:
+    """Undo an earlier restore by putting back the files it replaced."""
+    moves = Journal.read(source / JOURNAL).moves or ()
     if home.database.resolve() not in {move.place.resolve() for move in moves}:
-        raise BackupError(f"{source} belongs to another home than {home.path}. Name that one with --to.")
+        raise BackupError(f"{source} does not belong to {home.path}. Name its home with --to.")
     back = []
     for move in moves:
         new = move.kept if os.path.lexists(move.kept) else None
@@ -156,44 +154,45 @@ def _take_back(source: Path, home: Home, kept: Path) -> Restored:
 
 
 def _workspaces(archive: ArchiveReader, home: Home) -> tuple[dict[str, Path], list[str]]:
-    """Where the settings in the archive want the workspaces; sentences about those that go elsewhere."""
+    """The folder of each workspace according to the archive's settings, and sentences about exceptions."""
     manifest = archive.manifest
     content = archive.read(f"{HOME}/settings.json") if manifest.agents else None
     if content is None:
         return {}, []
     try:
-        settings = Document(home).understand(content).settings
+        settings = SettingsFile(home).parse_content(content).settings
     except SettingsError as error:
         raise ArchiveRefused(
-            f"The settings in the archive cannot be used, so its workspaces have no place: {error}"
+            f"The settings in the archive are not valid, so its workspaces cannot be placed: {error}"
         ) from error
     is_same_home = Path(manifest.home).resolve() == home.path.resolve()
     found: dict[str, Path] = {}
     notes = []
     for agent in manifest.agents:
         try:
-            folder = resolve(settings, AgentId(agent), home).workspace.resolve()
+            folder = agent_setup(settings, AgentId(agent), home).workspace.resolve()
         except NotConfigured as error:
             notes.append(f"The workspace of @{agent} was not restored: {error}")
             continue
         if not is_same_home and folder.exists() and not folder.is_relative_to(home.path.resolve()):
-            own = home.path / "workspaces" / agent
+            inside = home.path / "workspaces" / agent
             notes.append(
-                f"{folder}, the workspace of @{agent}, is there and may be in use by {manifest.home}, so the one of "
-                f"the backup is in {own}. To use it, set agents.{agent}.working_directory in {home.settings_file}."
+                f"{folder}, the workspace of @{agent}, exists and {manifest.home} may be using it, so the workspace "
+                f"from the backup is in {inside}. To use it, set agents.{agent}.working_directory in "
+                f"{home.settings_file}."
             )
-            folder = own
+            folder = inside
         folder.parent.mkdir(parents=True, exist_ok=True)
         found[agent] = folder
     return found, notes
 
 
-def _check_room(manifest: Manifest, home: Home) -> None:
+def _check_room(manifest: BackupManifest, home: Home) -> None:
     free = shutil.disk_usage(home.path).free
     if free < manifest.size:
         raise BackupError(
-            f"There is no room in {home.path}: the backup needs {manifest.size / 1e6:.0f} MB and {free / 1e6:.0f} MB "
-            "are free. Nothing was changed; make room and try again."
+            f"There is no room in {home.path}: the backup needs {size_text(manifest.size)} and {size_text(free)} "
+            "are free. Nothing was changed; free some space and try again."
         )
 
 
@@ -218,7 +217,7 @@ def _check_places(moves: list[Move]) -> None:
 
 
 def _lake_through(home: Home) -> int:
-    """The last event of the home's lake; 0 without a lake that can be read."""
+    """The last event of the home's lake; 0 without a readable lake."""
     try:
         manifest = read_manifest(home.lake / "manifest.json")
     except (LakeBroken, OSError):
@@ -232,12 +231,12 @@ def _database_part(home: Home, kept: Path, ending: str) -> Move:
 
 
 def _kept_beside(folder: Path, kept: Path) -> Path:
-    """A workspace may be on another disk than the home, so it is kept where it is."""
+    """Where to keep the previous workspace: beside it, because it may be on another disk than the home."""
     return folder.with_name(f"{folder.name}.{kept.name}")
 
 
 def _free(home: Home, now: int) -> Path:
-    """The folder for what is replaced; on the home's own disk, because files are moved there."""
+    """A new folder for the replaced files, on the home's own disk so that they can be renamed into it."""
     is_near = home.backups.is_dir() and home.backups.stat().st_dev == home.path.stat().st_dev
     folder = home.backups if is_near or not home.backups.exists() else home.path
     instants = (datetime.fromtimestamp(now // 1000 + later, UTC) for later in count())

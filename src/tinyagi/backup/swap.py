@@ -1,7 +1,7 @@
-"""Replaces files of a home as one step: written down before it begins, so that it is completed after a crash.
+"""Replaces files of a home as one step: a journal is written first, so that a crash cannot leave the step half done.
 
-The journal lies in the home while a restore works on it. Until everything is unpacked it only says what to clear away.
-From then on it says which files take which places; the next process that finds it makes the missing moves.
+The journal is in the home while a restore works on it. Until everything is unpacked, it lists only what to clean up.
+After that it lists the moves, and the next process that finds it makes the missing ones.
 """
 
 import json
@@ -13,25 +13,25 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Final, Self
 
-from tinyagi.backup.errors import BackupError
+from tinyagi.backup.manifest import BackupError
 from tinyagi.settings.home import Home, make_private
-from tinyagi.system.files import put_in_place, write_aside
+from tinyagi.system.files import put_in_place, sync, write_aside
 
 JOURNAL: Final = "restore.json"
-"""In the folder of what was replaced: how to go back."""
+"""The journal's name in the folder of replaced files; it is used to undo the restore."""
 
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """The new file takes the place, and what is there is kept."""
+    """Moves the new file to its place, and the file that was there to `kept`."""
 
     new: Path | None
-    """None when the place becomes empty."""
+    """None leaves the place empty."""
     place: Path
     kept: Path
 
     def make(self) -> None:
-        """Do what is not done yet."""
+        """Make the parts of the move that are not done yet."""
         if self.new is None:
             if os.path.lexists(self.place) and not os.path.lexists(self.kept):
                 _set_aside(self.place, self.kept)
@@ -45,11 +45,11 @@ class Move:
 @dataclass(frozen=True, slots=True)
 class Journal:
     source: str
-    """The archive, or the folder of a former restore."""
+    """The archive, or the folder of an earlier restore."""
     kept: Path
-    """The folder for what is replaced."""
+    """The folder for the replaced files."""
     staging: tuple[Path, ...]
-    """What is cleared away at the end."""
+    """Folders to remove at the end."""
     moves: tuple[Move, ...] | None = None
     """None until everything is unpacked and checked."""
 
@@ -72,15 +72,15 @@ class Journal:
             )
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise BackupError(
-                f"{path} cannot be read ({error}). It says how a restore was to end; see what lies in {path.parent}, "
-                "then remove it."
+                f"{path} cannot be read ({error}). It is the journal of an interrupted restore; check the files in "
+                f"{path.parent}, then remove it."
             ) from error
 
 
 def finish(home: Home) -> str | None:
-    """Complete a restore that was cut off, or clear it away when it had changed nothing; say which.
+    """Complete an interrupted restore, or clean up one that had changed nothing; return a sentence that says which.
 
-    To be called by the one process that works on the home.
+    Only the process that holds the home's pid file lock may call this.
     """
     if not home.restore_journal.exists():
         return None
@@ -89,29 +89,31 @@ def finish(home: Home) -> str | None:
         if journal.moves is None:
             _clear(journal)
             home.restore_journal.unlink()
-            return f"A restore from {journal.source} was cut off before it changed anything; its files are removed."
+            return (
+                f"A restore from {journal.source} was interrupted before it changed anything; its files were removed."
+            )
         _complete(home, journal, journal.moves)
     except OSError as error:
         raise BackupError(
-            f"The restore from {journal.source} cannot be completed: {error}. Remove the cause and run it again; "
-            f"{home.restore_journal} says what is missing."
+            f"The restore from {journal.source} cannot be completed: {error}. Fix the cause and run it again; "
+            f"{home.restore_journal} lists what is missing."
         ) from error
-    return f"A restore from {journal.source} was cut off; it is complete now."
+    return f"A restore from {journal.source} was interrupted; it is complete now."
 
 
 def _complete(home: Home, journal: Journal, moves: tuple[Move, ...]) -> None:
     for move in moves:
         move.make()
     for folder in {home.path, *(move.place.parent for move in moves)}:
-        _sync(folder)
+        sync(folder)
     _clear(journal)
     if any(os.path.lexists(move.kept) for move in moves):
         make_private(journal.kept)
         home.restore_journal.rename(journal.kept / JOURNAL)
-        _sync(journal.kept)
+        sync(journal.kept)
     else:
         home.restore_journal.unlink()
-    _sync(home.path)
+    sync(home.path)
 
 
 def _clear(journal: Journal) -> None:
@@ -120,7 +122,7 @@ def _clear(journal: Journal) -> None:
 
 
 def _set_aside(path: Path, kept: Path) -> None:
-    """Under its own name, or beside what was kept before the crash: a start may have made an empty folder since."""
+    """Move the file to `kept`, or to a numbered name if that exists: a start after a crash may have made a folder."""
     make_private(kept.parent)
     names = (kept if number == 1 else kept.with_name(f"{kept.name}.{number}") for number in count(1))
     path.rename(next(name for name in names if not os.path.lexists(name)))
@@ -137,11 +139,3 @@ def _move_fields(move: Move) -> dict[str, str | None]:
 def _move(fields: Mapping[str, Any]) -> Move:
     new = fields["new"]
     return Move(None if new is None else Path(new), Path(fields["place"]), Path(fields["kept"]))
-
-
-def _sync(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

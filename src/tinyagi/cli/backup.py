@@ -1,4 +1,4 @@
-"""`tinyagi backup`: makes backups of a home while it is in use, lists them, and restores them."""
+"""`tinyagi backup`: creates, lists and restores backups of a home. The daemon may run during a backup."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -7,40 +7,39 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tinyagi.cli.asking import confirm
-from tinyagi.cli.context import Place, place_of
+from tinyagi.cli.context import Installation, installation
 from tinyagi.cli.options import Json, Yes, examples
 from tinyagi.cli.pipeline import BUSY
-from tinyagi.cli.screen import console, note, print_json, print_table, say, when
+from tinyagi.cli.terminal import confirm, console, note, print_json, print_table, say, when
+from tinyagi.domain.texts import size_text
 
 if TYPE_CHECKING:
-    # Types only: `tinyagi --help` is instant because nothing of this is imported before a command needs it.
     from tinyagi.backup.create import Created, Step
     from tinyagi.backup.listing import Listed
-    from tinyagi.backup.manifest import Manifest
+    from tinyagi.backup.manifest import BackupManifest
     from tinyagi.backup.restore import Restored
     from tinyagi.settings.home import Home
 
-app = typer.Typer(help="Copies of the whole home: make them while it runs, and go back to them.", no_args_is_help=True)
+app = typer.Typer(help="Back up the whole home, even while it runs, and restore it.", no_args_is_help=True)
 
 
 @app.command("create", epilog=examples("tinyagi backup create", "tinyagi backup create --lake --to /mnt/backups"))
 def create(
     ctx: typer.Context,
     to: Annotated[Path | None, typer.Option("--to", help="A folder, or the file to write.")] = None,
-    workspaces: Annotated[bool, typer.Option("--workspaces", help="With the folders that agents work in.")] = False,
-    lake: Annotated[bool, typer.Option("--lake", help="With the lake.")] = False,
+    workspaces: Annotated[bool, typer.Option("--workspaces", help="Include the folders that agents work in.")] = False,
+    lake: Annotated[bool, typer.Option("--lake", help="Include the lake.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Write the home into one archive. The daemon may run and work meanwhile.
+    """Write the home into one archive. The daemon may keep running.
 
-    It holds the database, settings with keys and tokens, attachments, chats and plugins. Keep it private.
+    The archive holds the database, settings with keys and tokens, attachments, chats and plugins. Keep it private.
     """
-    import time  # noqa: PLC0415 - see cli.context
+    import time
 
-    from tinyagi.backup.create import create as make  # noqa: PLC0415
+    from tinyagi.backup.create import create as make
 
-    home = place_of(ctx).home
+    home = installation(ctx).home
     target = None if to is None else to.expanduser().absolute()
     with _lake_may_be_busy(), _bars() as step:
         done = make(
@@ -54,7 +53,7 @@ def create(
     if as_json:
         print_json({**_manifest_fields(done.manifest), **_created_fields(done)})
         return
-    say(f"{done.path}  {_size(done.size)}, {len(done.manifest.files)} files")
+    say(f"{done.path}  {size_text(done.size)}, {len(done.manifest.files)} files")
     for sentence in done.left_out:
         note(f"Left out: {sentence}")
     absent = [
@@ -63,25 +62,25 @@ def create(
         if not is_there
     ]
     if absent:
-        note(f"Not part of it: {' and '.join(flag.removeprefix('--') for flag in absent)}; add {' '.join(absent)}.")
+        note(f"Not included: {' and '.join(flag.removeprefix('--') for flag in absent)}; add {' '.join(absent)}.")
 
 
 @app.command("list", epilog=examples("tinyagi backup list", "tinyagi backup list --json"))
 def show_all(ctx: typer.Context, as_json: Json = False) -> None:
     """List the backups in the home's folder `backups`, newest first."""
-    from tinyagi.backup.listing import list_backups  # noqa: PLC0415 - see cli.context
+    from tinyagi.backup.listing import list_backups
 
-    found = list_backups(place_of(ctx).home)
+    found = list_backups(installation(ctx).home)
     if as_json:
         print_json([_listed_fields(one) for one in found])
         return
     print_table(
-        ("name", "made", "size#", "holds", "version"),
+        ("name!", "?made!", "size#", "holds", "?version!"),
         [
             (
                 one.path.name,
                 when(one.created_at),
-                _size(one.size),
+                size_text(one.size),
                 _contents(one),
                 "" if one.manifest is None else one.manifest.version,
             )
@@ -95,35 +94,35 @@ def show_all(ctx: typer.Context, as_json: Json = False) -> None:
 def restore(
     ctx: typer.Context,
     archive: Annotated[str, typer.Argument(help="A file, or a name that `backup list` shows.")],
-    to: Annotated[Path | None, typer.Option("--to", help="Another home; it is made if it is not there.")] = None,
+    to: Annotated[Path | None, typer.Option("--to", help="Another home; created if it does not exist.")] = None,
     yes: Yes = False,
     as_json: Json = False,
 ) -> None:
-    """Put a home back into the state of a backup. What is replaced is kept. The daemon has to be stopped.
+    """Restore a home from a backup. The replaced files are kept. The daemon has to be stopped.
 
     The whole archive is checked before anything changes.
     """
-    import time  # noqa: PLC0415 - see cli.context
+    import time
 
-    from tinyagi.backup.listing import find_backup  # noqa: PLC0415
-    from tinyagi.backup.restore import has_data  # noqa: PLC0415
-    from tinyagi.backup.restore import restore as put_back  # noqa: PLC0415
+    from tinyagi.backup.listing import find_backup
+    from tinyagi.backup.restore import has_data
+    from tinyagi.backup.restore import restore as put_back
 
-    own = place_of(ctx).home
-    home = own if to is None else Place(to).home
-    source = find_backup(archive, own, home)
+    backup_home = installation(ctx).home
+    home = backup_home if to is None else Installation(to).home
+    source = find_backup(archive, backup_home, home)
     _refuse_while_running(home)
     if has_data(home):
-        confirm(f"{home.path} is replaced by {source.name}; what is there is kept. Go on?", yes=yes)
+        confirm(f"Replace {home.path} by {source.name}? The current files are kept.", yes=yes)
     with _locked(home), _lake_may_be_busy(), _bars() as step:
         done = put_back(source, home, now=time.time_ns() // 1_000_000, step=step)
     if as_json:
         print_json(_restored_fields(done))
         return
-    _tell(done)
+    _print_restored(done)
 
 
-def _tell(done: "Restored") -> None:
+def _print_restored(done: "Restored") -> None:
     if done.manifest is None:
         say(f"{done.home.path} is as it was before the restore.")
     else:
@@ -131,38 +130,39 @@ def _tell(done: "Restored") -> None:
         say(f"Restored {done.home.path} from {done.source.name} ({made}).")
     for sentence in done.notes:
         note(sentence)
-    option = "" if done.home.path == Place().home.path else f"--home '{done.home.path}' "
+    option = "" if done.home.path == Installation().home.path else f"--home '{done.home.path}' "
     if done.kept is not None:
-        note(f"What was there is in {done.kept}. To go back: tinyagi {option}backup restore {done.kept.name}")
+        note(f"The previous files are in {done.kept}. To go back: tinyagi {option}backup restore {done.kept.name}")
     note(f"Start it: tinyagi {option}start")
 
 
 def _refuse_while_running(home: "Home") -> None:
-    """Before the question: there is no need to answer it."""
-    from tinyagi.daemon.errors import AlreadyRunning  # noqa: PLC0415 - see cli.context
-    from tinyagi.daemon.pidfile import look_patiently, refusal  # noqa: PLC0415
+    """Refuse before the confirmation, which would be useless."""
+    from tinyagi.daemon.pidfile import AlreadyRunning, already_running_message, find_settled_daemon
 
-    sighting = look_patiently(home)
-    if sighting.is_up:
-        raise AlreadyRunning(refusal(home, sighting))
+    daemon = find_settled_daemon(home)
+    if daemon.is_up:
+        raise AlreadyRunning(already_running_message(home, daemon))
 
 
 @contextmanager
 def _locked(home: "Home") -> "Iterator[None]":
-    """Be the one process on the home. A home that is made for it goes away when it stays empty."""
-    from importlib.metadata import version  # noqa: PLC0415 - see cli.context
+    """Hold the home's lock; create the home if needed, and delete it again if it stays empty."""
+    from importlib.metadata import version
 
-    from tinyagi.daemon.pidfile import held  # noqa: PLC0415
-    from tinyagi.settings.errors import HomeUnusable  # noqa: PLC0415
-    from tinyagi.settings.home import PRIVATE  # noqa: PLC0415
+    from tinyagi.daemon.pidfile import hold_pid_file
+    from tinyagi.settings.errors import HomeUnusable
+    from tinyagi.settings.home import PRIVATE
 
     is_new = not home.path.exists()
     try:
         home.path.mkdir(mode=PRIVATE, parents=True, exist_ok=True)
     except OSError as error:
-        raise HomeUnusable(f"The home {home.path} cannot be made: {error}. Name another folder with --to.") from error
+        raise HomeUnusable(
+            f"The home {home.path} cannot be created: {error}. Name another folder with --to."
+        ) from error
     try:
-        with held(home, version("tinyagi")):
+        with hold_pid_file(home, version("tinyagi")):
             yield
     finally:
         if is_new:
@@ -172,7 +172,7 @@ def _locked(home: "Home") -> "Iterator[None]":
 
 @contextmanager
 def _lake_may_be_busy() -> "Iterator[None]":
-    from tinyagi.pipeline.errors import LakeBusy  # noqa: PLC0415 - see cli.context
+    from tinyagi.pipeline.errors import LakeBusy
 
     try:
         yield
@@ -183,8 +183,8 @@ def _lake_may_be_busy() -> "Iterator[None]":
 
 @contextmanager
 def _bars() -> "Iterator[Step]":
-    """A bar for each thing that is done; nothing when stderr is no terminal."""
-    from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn  # noqa: PLC0415
+    """A progress bar per step; nothing when stderr is not a terminal."""
+    from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn
 
     screen = console(err=True)
     columns = (TextColumn("{task.description:<12}"), BarColumn(), TaskProgressColumn())
@@ -199,7 +199,7 @@ def _bars() -> "Iterator[Step]":
         yield step
 
 
-def _manifest_fields(manifest: "Manifest") -> dict[str, object]:
+def _manifest_fields(manifest: "BackupManifest") -> dict[str, object]:
     return {
         "createdAt": manifest.created_at,
         "version": manifest.version,
@@ -231,12 +231,8 @@ def _restored_fields(done: "Restored") -> dict[str, object]:
 
 
 def _contents(one: "Listed") -> str:
-    from tinyagi.backup.listing import MEANINGS  # noqa: PLC0415 - see cli.context
+    from tinyagi.backup.listing import MEANINGS
 
     if one.problem is not None:
-        return "damaged, or no backup"
+        return "damaged, or not a backup"
     return MEANINGS[one.kind] if one.manifest is None else ", ".join(one.manifest.holds)
-
-
-def _size(size: int) -> str:
-    return f"{size / 1e3:.1f} kB" if size < 1_000_000 else f"{size / 1e6:.1f} MB"

@@ -1,98 +1,134 @@
-"""`tinyagi channel`: chats of people. Channels themselves run in the daemon."""
+"""`tinyagi channel` and `tinyagi pairing`.
 
-from collections.abc import Mapping
+Chat channels are not built yet, and the commands say so; `reset` removes stored secrets.
+"""
+
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from tinyagi.cli.asking import answer, confirm
-from tinyagi.cli.context import ask, at_desk
-from tinyagi.cli.options import Yes, examples
-from tinyagi.cli.screen import note, say
+from tinyagi.cli.context import call_daemon, edit_settings
+from tinyagi.cli.error_boundary import NotBuilt
+from tinyagi.cli.options import Json, Yes, examples
+from tinyagi.cli.terminal import confirm, option_or_prompt, print_json, print_table, say, when
 
 if TYPE_CHECKING:
-    from tinyagi.cli.settings_desk import SettingsDesk
+    from tinyagi.cli.settings_backend import SettingsBackend
 
-app = typer.Typer(help="Connect chats of people; start and stop them.", no_args_is_help=True)
+channel_app = typer.Typer(help="Chat channels: not built yet.", no_args_is_help=True)
 
 KNOWN: Final = ("discord", "telegram", "whatsapp")
-TOKENS: Final[Mapping[str, str]] = {
-    "discord": "The bot's token, from https://discord.com/developers/applications",
-    "telegram": "The bot's token, from @BotFather",
-}
 
 Channel = Annotated[str, typer.Argument(help=", ".join(KNOWN))]
+AnyChannel = Annotated[str | None, typer.Argument(help=", ".join(KNOWN))]
+
+pairing_app = typer.Typer(help="Approve people who write from chats.", no_args_is_help=True)
+
+HINT: Final = "People who write to a channel for the first time get a code. Approve it: tinyagi pairing approve CODE"
 
 
-@app.command("setup", epilog=examples("tinyagi channel setup", "tinyagi channel setup telegram --token - < token.txt"))
-def setup(
-    ctx: typer.Context,
-    channel: Annotated[str | None, typer.Argument(help=", ".join(KNOWN))] = None,
-    token: Annotated[str | None, typer.Option(help="The bot's token; - reads it from stdin.")] = None,
-    enable: Annotated[bool, typer.Option("--enable/--no-enable", help="Let it run with the daemon.")] = True,
-) -> None:
-    """Store what a channel needs and let it run; asks for what the options leave open."""
-    channel = answer(channel, "CHANNEL", "Which channel", choices=KNOWN)
-    secret = None
-    if channel in TOKENS:
-        secret = _from_stdin() if token == "-" else answer(token, "--token", TOKENS[channel], hidden=True)  # noqa: S105
-
-    async def store(desk: "SettingsDesk") -> bool:
-        enabled = await _enabled(desk)
-        listed = [*enabled, channel] if enable and channel not in enabled else enabled
-        patch: dict[str, object] = {"enabled": listed if enable else [name for name in listed if name != channel]}
-        if secret:
-            patch[channel] = {"bot_token": secret}
-        await desk.update({"channels": patch})
-        return desk.is_live
-
-    is_live = at_desk(ctx, store)
-    say(f"{channel} is set up{' and enabled' if enable else ', but not enabled'}.")
-    note("Restart the daemon to use it: tinyagi restart" if is_live else "Start the daemon to use it: tinyagi start")
+def _not_built(channel: str | None) -> NotBuilt:
+    return NotBuilt(
+        f"{channel or 'Channel setup'}: chat channels ({', '.join(KNOWN)}) are not built yet; nothing was changed. "
+        'Send messages from the command line, tinyagi send "@agent hello" --wait, or through the API, '
+        "POST /api/message."
+    )
 
 
-@app.command("start", epilog=examples("tinyagi channel start telegram"))
-def start(ctx: typer.Context, channel: Channel) -> None:
-    """Let a channel receive and deliver."""
-    ask(ctx, lambda client: client.services.channel(channel, "start"))
-    say(f"{channel} runs.")
+@channel_app.command("setup", epilog=examples("tinyagi channel setup telegram"))
+def setup(channel: AnyChannel = None) -> None:
+    """Connect a chat channel. Not built yet."""
+    raise _not_built(channel)
 
 
-@app.command("stop", epilog=examples("tinyagi channel stop telegram"))
-def stop(ctx: typer.Context, channel: Channel) -> None:
-    """Let a channel receive and deliver no more; answers wait."""
-    ask(ctx, lambda client: client.services.channel(channel, "stop"))
-    say(f"{channel} is stopped; answers wait for it.")
+@channel_app.command("start", epilog=examples("tinyagi channel start telegram"))
+def start(channel: Channel) -> None:
+    """Start a chat channel. Not built yet."""
+    raise _not_built(channel)
 
 
-@app.command("restart", epilog=examples("tinyagi channel restart telegram"))
-def restart(ctx: typer.Context, channel: Channel) -> None:
-    """Stop a channel and start it again."""
-    ask(ctx, lambda client: client.services.channel(channel, "restart"))
-    say(f"{channel} runs again.")
+@channel_app.command("stop", epilog=examples("tinyagi channel stop telegram"))
+def stop(channel: Channel) -> None:
+    """Stop a chat channel. Not built yet."""
+    raise _not_built(channel)
 
 
-@app.command("reset", epilog=examples("tinyagi channel reset telegram --yes"))
+@channel_app.command("restart", epilog=examples("tinyagi channel restart telegram"))
+def restart(channel: Channel) -> None:
+    """Restart a chat channel. Not built yet."""
+    raise _not_built(channel)
+
+
+@channel_app.command("reset", epilog=examples("tinyagi channel reset telegram --yes"))
 def reset(ctx: typer.Context, channel: Channel, yes: Yes = False) -> None:
-    """Forget a channel: its secrets, its settings, and that it was enabled."""
+    """Remove a channel's stored secrets and settings, such as those of an earlier version."""
 
-    async def forget(desk: "SettingsDesk") -> None:
-        enabled = [name for name in await _enabled(desk) if name != channel]
-        await desk.update({"channels": {"enabled": enabled, channel: None}})
+    async def forget(backend: "SettingsBackend") -> None:
+        channels = (await backend.settings()).get("channels")
+        listed = channels.get("enabled") if isinstance(channels, dict) else None
+        enabled = [name for name in listed if name != channel] if isinstance(listed, list) else []
+        await backend.update({"channels": {"enabled": enabled, channel: None}})
 
-    answer(channel, "CHANNEL", "Which channel", choices=KNOWN)
-    confirm(f"Forget all that is set up for {channel}?", yes=yes)
-    at_desk(ctx, forget)
-    say(f"{channel} is forgotten. Set it up again: tinyagi channel setup {channel}")
-
-
-async def _enabled(desk: "SettingsDesk") -> list[str]:
-    channels = (await desk.settings()).get("channels")
-    listed = channels.get("enabled") if isinstance(channels, dict) else None
-    return [name for name in listed if isinstance(name, str)] if isinstance(listed, list) else []
+    option_or_prompt(channel, "CHANNEL", "Which channel", choices=KNOWN)
+    confirm(f"Remove all stored settings of {channel}?", yes=yes)
+    edit_settings(ctx, forget)
+    say(f"Removed the settings of {channel}.")
 
 
-def _from_stdin() -> str:
-    import sys  # noqa: PLC0415
+@pairing_app.command("list", epilog=examples("tinyagi pairing list"))
+def list_pairings(ctx: typer.Context, as_json: Json = False) -> None:
+    """List people who may write, and codes that wait for approval."""
+    pairings = call_daemon(ctx, lambda client: client.pairing.all())
+    if as_json:
+        print_json(pairings)
+        return
+    waiting = [("waits", one.channel, one.sender, one.sender_id, one.code) for one in pairings.pending]
+    approved = [("may write", one.channel, one.sender, one.sender_id, "") for one in pairings.approved]
+    print_table(
+        ("", "channel!", "name", "sender id!", "code!"), waiting + approved, empty=f"No people are paired. {HINT}"
+    )
 
-    return answer(sys.stdin.readline().strip() or None, "--token", "The bot's token")
+
+@pairing_app.command("pending", epilog=examples("tinyagi pairing pending --json"))
+def pending(ctx: typer.Context, as_json: Json = False) -> None:
+    """List codes that wait for approval."""
+    people = call_daemon(ctx, lambda client: client.pairing.all()).pending
+    if as_json:
+        print_json(people)
+        return
+    rows = [(one.code, one.channel, one.sender, one.sender_id, when(one.expires_at)) for one in people]
+    print_table(("code!", "channel!", "name", "sender id!", "expires"), rows, empty=f"No code waits. {HINT}")
+
+
+@pairing_app.command("approved", epilog=examples("tinyagi pairing approved"))
+def approved(ctx: typer.Context, as_json: Json = False) -> None:
+    """List people who may write."""
+    people = call_daemon(ctx, lambda client: client.pairing.all()).approved
+    if as_json:
+        print_json(people)
+        return
+    rows = [(one.channel, one.sender, one.sender_id, when(one.approved_at)) for one in people]
+    print_table(("channel!", "name", "sender id!", "since"), rows, empty=f"No one may write yet. {HINT}")
+
+
+@pairing_app.command("approve", epilog=examples("tinyagi pairing approve K7PX2MNQ"))
+def approve(
+    ctx: typer.Context,
+    code: Annotated[str, typer.Argument(help="The code that the person got, in upper or lower case.")],
+) -> None:
+    """Allow the person with this code to write."""
+    person = call_daemon(ctx, lambda client: client.pairing.approve(code))
+    say(f"{person.sender} may now write on {person.channel}.")
+
+
+@pairing_app.command("unpair", epilog=examples("tinyagi pairing unpair telegram 12345 --yes"))
+def unpair(
+    ctx: typer.Context,
+    channel: Annotated[str, typer.Argument(help="discord, telegram, whatsapp, …")],
+    sender_id: Annotated[str, typer.Argument(help="As `tinyagi pairing approved` lists it.")],
+    yes: Yes = False,
+) -> None:
+    """Revoke a person's permission to write."""
+    confirm(f"Revoke the permission of {sender_id} on {channel} to write?", yes=yes)
+    call_daemon(ctx, lambda client: client.pairing.unpair(channel, sender_id))
+    say(f"{sender_id} on {channel} may no longer write.")

@@ -1,189 +1,62 @@
-"""Shows the demo: what is going on while it plays, then the conversations as trees and the totals, or JSON."""
+"""`tinyagi bench` and `tinyagi demo`, each in a temporary home."""
 
-import asyncio
-import contextlib
-import json
-import shlex
-import sys
-import tempfile
-from collections.abc import Iterator
-from dataclasses import asdict
-from pathlib import Path
+from typing import Annotated
 
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
-from rich.text import Text
-from rich.tree import Tree
+import typer
 
-from tinyagi.cli.pipeline_progress import Bars
-from tinyagi.cli.waterfall import waterfall
-from tinyagi.demo.lake import Archived, archive, can_archive
-from tinyagi.demo.report import Step, Story, Totals
-from tinyagi.demo.run import home_in, play, stay
-from tinyagi.server.tracing import trace_of
-from tinyagi.settings.home import Home
+from tinyagi.cli.options import Json
+from tinyagi.cli.terminal import console, print_json, print_table
 
 
-def run_demo(*, as_json: bool, stays: bool, with_lake: bool) -> int:
-    """Play the demo in a folder of its own and return the exit code: 0 when the queue kept its promises."""
-    console = Console(stderr=as_json, highlight=False)
-    address = None
-    with _folder(stays) as folder:
-        story = _play(folder, console)
-        archived = _archive(home_in(folder), console) if with_lake else None
-        if stays:
-            address = stay(home_in(folder))
-    totals = story.totals
-    if as_json:
-        told = {**asdict(totals), "clean": totals.is_clean}
-        if archived is not None:
-            told |= {"lake": asdict(archived.summary), "report": asdict(archived.report)}
-        if address is not None:
-            told |= {"address": address, "home": str(home_in(folder).path)}
-        Console().print_json(json.dumps(told))
-    else:
-        console.print()
-        for conversation in story.conversations:
-            console.print(_tree(conversation, story.began_at), "")
-        console.print(_table(totals))
-        console.print(
-            "[green]Nothing lost, nothing doubled, every thread in order.[/]"
-            if totals.is_clean
-            else "[red]The queue broke a promise: please report this with the table above.[/]"
+def bench(
+    seconds: Annotated[float, typer.Option(min=0.2, max=600, help="Length of each of the two measurements.")] = 3,
+    as_json: Json = False,
+) -> None:
+    """Measure durable enqueues and scripted runs per second."""
+    import asyncio
+    import tempfile
+    from pathlib import Path
+
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from tinyagi.demo.bench import run_bench
+
+    columns = (TextColumn("{task.description:20}"), BarColumn(), TimeElapsedColumn())
+    with (
+        tempfile.TemporaryDirectory(prefix="tinyagi-bench-") as folder,
+        Progress(*columns, console=console(err=True), transient=True) as bars,
+    ):
+        tasks = {what: bars.add_task(what, total=1.0) for what in ("durable enqueues", "scripted runs")}
+        measured = asyncio.run(
+            run_bench(Path(folder), seconds, lambda what, part: bars.update(tasks[what], completed=part))
         )
-        if archived is not None:
-            _show_lake(archived, console)
-        if address is not None:
-            console.print(_way_on(address, home_in(folder)), soft_wrap=True)
-    return 0 if totals.is_clean else 1
-
-
-@contextlib.contextmanager
-def _folder(stays: bool) -> Iterator[Path]:
-    """A folder for the company: gone with the demo, or left for whoever wants to go on."""
-    if stays:
-        yield Path(tempfile.mkdtemp(prefix="tinyagi-demo-"))
-    else:
-        with tempfile.TemporaryDirectory(prefix="tinyagi-demo-") as folder:
-            yield Path(folder)
-
-
-def _way_on(address: str, home: Home) -> str:
-    command = escape(f"{shlex.quote(sys.argv[0])} --home {shlex.quote(str(home.path))}")
-    return (
-        "\nThe company stays at work.\n"
-        f"Look:   [cyan]{command} trace[/]\n"
-        f"Write:  [cyan]{command} send --wait '@dev Ship the login page.'[/]\n"
-        f"Stop:   [cyan]{command} stop[/]\n"
-        f"API:    {address}"
+    if as_json:
+        print_json(measured)
+        return
+    print_table(
+        ("what", "per second#", "in all#", "meaning"),
+        (
+            ("enqueues", f"{measured.enqueues_per_second:,.0f}", f"{measured.enqueued:,}", "stored and synced to disk"),
+            (
+                "runs",
+                f"{measured.runs_per_second:,.0f}",
+                f"{measured.runs:,}",
+                "claimed, answered, written with events",
+            ),
+        ),
+        empty="",
     )
 
 
-def _play(folder: Path, console: Console) -> Story:
-    with console.status("the company opens") as status:
-        last = ""
+def demo(
+    stay: Annotated[bool, typer.Option("--stay", help="Keep the company running afterwards.")] = False,
+    lake: Annotated[bool, typer.Option("--lake/--no-lake", help="Run the pipeline on Spark at the end.")] = True,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the totals as one JSON object.")] = False,
+) -> None:
+    """Run a company of five scripted agents, kill its engine with kill -9 halfway, and show that nothing was lost.
 
-        def show(stage: str) -> None:
-            nonlocal last
-            status.update(escape(stage))
-            # What only counts is shown in place; what happens stays on the screen.
-            if stage != last and "waiting" not in stage:
-                console.print(f"[dim]·[/] {escape(stage)}")
-            last = stage
+    At the end Spark loads every event into a lake, and the lake's report shows the same story.
+    """
+    from tinyagi.cli.demo_view import run_demo
 
-        return asyncio.run(play(folder, show))
-
-
-def _archive(home: Home, console: Console) -> Archived | None:
-    if not can_archive():
-        console.print("[dim]·[/] without the lake: the extra `pipeline` is not installed")
-        return None
-    console.print("[dim]·[/] Spark takes every event into a lake")
-    with Bars() as bars:
-        return asyncio.run(archive(home, bars))
-
-
-def _show_lake(archived: Archived, console: Console) -> None:
-    """What the lake makes of the demo: its report, and the slowest conversation as a waterfall."""
-    console.print(f"\n[bold]The same company, from its lake[/] · {archived.summary.events} events, read without a JVM")
-    from tinyagi.pipeline.report.terminal import drawn  # noqa: PLC0415 - only there with the extra
-
-    for part in drawn(archived.report):
-        console.print(part)
-    if archived.longest:
-        console.print("\n[bold]Its slowest conversation[/]")
-        console.print(waterfall(trace_of(archived.longest)))
-
-
-def _tree(parts: tuple[Step, ...], began_at: int) -> Tree:
-    """A conversation: what a person wrote, as one message or in parts for several agents, and all that came of it."""
-    if len(parts) == 1:
-        tree = Tree(_label(parts[0], began_at), guide_style="dim")
-        _grow(tree, parts[0], began_at)
-        return tree
-    tree = Tree(_line(f"{parts[0].who} → {', '.join(f'@{part.agent}' for part in parts)}", "bold"), guide_style="dim")
-    for part in parts:
-        _grow(tree.add(_label(part, began_at)), part, began_at)
-    return tree
-
-
-def _grow(branch: Tree, step: Step, began_at: int) -> None:
-    for trouble in step.troubles:
-        branch.add(_line(f"✗ {trouble}", "yellow"))
-    if step.is_dead:
-        branch.add(_line("dead: out of attempts, kept with its error, the sender was told", "red"))
-    readers = [one for one in step.steps if one.is_room_post]
-    if readers:
-        names = ", ".join(f"@{one.agent}" for one in readers)
-        branch.add(_line(f"# chat room, to {names}: {_last_line(readers[0].text)}", "cyan"))
-    for child in step.steps:
-        if not child.is_room_post:
-            _grow(branch.add(_label(child, began_at)), child, began_at)
-
-
-def _label(step: Step, began_at: int) -> Text:
-    # A line is cut at the edge of the terminal: wrapped lines would hide the shape of the tree.
-    label = Text(no_wrap=True, overflow="ellipsis")
-    label.append(f"{(step.received_at - began_at) / 1000:5.2f} s  ", style="dim")
-    label.append(f"{step.who} → @{step.agent}", style="bold")
-    label.append(f"  {_last_line(step.text)}")
-    if step.answer is not None and step.started_at is not None and step.ended_at is not None:
-        took = f"ran {step.ended_at - step.started_at:,} ms"
-        label.append(f"\n         ✓ {took}", style="green")
-        label.append(f", attempt {step.runs}" if step.runs > 1 else "", style="yellow")
-        label.append(f"  {' '.join(step.answer.split())}")
-    return label
-
-
-def _last_line(text: str) -> str:
-    return text.strip().splitlines()[-1] if text.strip() else ""
-
-
-def _line(text: str, style: str) -> Text:
-    return Text(" ".join(text.split()), style=style, no_wrap=True, overflow="ellipsis")
-
-
-def _table(totals: Totals) -> Table:
-    table = Table(title="A company of five, one kill -9", title_justify="left", show_header=False)
-    table.add_column("what", style="bold")
-    table.add_column("count", justify="right")
-    table.add_column("meaning", style="dim")
-    rows = (
-        ("messages", totals.messages, f"in {totals.conversations} conversations, {totals.handoffs} hand-offs"),
-        ("runs", totals.runs, "claims that were started"),
-        ("completed", totals.completed, "answered, in one transaction each"),
-        ("retried", totals.retried, "failed runs that got another attempt after a pause"),
-        ("recovered", totals.recovered, "in the hands of the killed engine, taken back by the next"),
-        ("dead", totals.dead, "out of attempts, kept with their error, the sender told"),
-        ("room lines", totals.room_lines, "said in the team's chat room"),
-        ("responses", totals.responses, "answers and notices for people, waiting for their channels"),
-        ("tokens", f"{totals.tokens:,}", "as the scripts tell them: this demo needs no key"),
-        ("lost", totals.lost, "must be 0"),
-        ("doubled", totals.doubled, "answers or hand-offs given twice, must be 0"),
-        ("order kept", f"{totals.threads_in_order} of {totals.threads}", "threads whose messages ran in order"),
-        ("seconds", f"{totals.seconds:.1f}", "from the first engine's start to the last answer"),
-    )
-    for what, number, meaning in rows:
-        table.add_row(what, str(number), meaning)
-    return table
+    raise typer.Exit(run_demo(as_json=as_json, keep=stay, with_lake=lake))

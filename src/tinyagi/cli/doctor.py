@@ -1,15 +1,14 @@
-"""`tinyagi doctor`: what is wrong with this installation, and what to do about it."""
+"""`tinyagi doctor`: prints the findings about this installation with their remedies."""
 
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from tinyagi.cli.options import Json
-from tinyagi.cli.run import HomeOption
+from tinyagi.cli.options import HomeOption, Json
 
 if TYPE_CHECKING:
-    # Types only: `tinyagi --help` is instant because nothing of this is imported before a command needs it.
     from tinyagi.daemon.doctor.findings import Finding
 
 _MARKS: Final = {"ok": ("✓", "green"), "hint": ("i", "cyan"), "warning": ("!", "yellow"), "problem": ("✗", "red")}
@@ -19,20 +18,20 @@ def doctor(
     context: typer.Context,
     home: HomeOption = None,
     as_json: Json = False,
-    brief: Annotated[bool, typer.Option("--brief", help="Leave out what is well.")] = False,
+    brief: Annotated[bool, typer.Option("--brief", help="Leave out checks that passed.")] = False,
 ) -> None:
-    """Look at the whole installation and say what to do about each finding; exit code 1 when there is a problem."""
-    from tinyagi.cli.context import Place, place_of  # noqa: PLC0415 - see above
-    from tinyagi.cli.screen import console, print_json, say  # noqa: PLC0415
-    from tinyagi.daemon.doctor.examination import examine, subject_of  # noqa: PLC0415
-    from tinyagi.daemon.doctor.findings import Level  # noqa: PLC0415
-    from tinyagi.daemon.redaction import Redactor  # noqa: PLC0415
-    from tinyagi.settings.environment import snapshot  # noqa: PLC0415
+    """Check the whole installation and suggest a remedy for each finding; exit code 1 when there is a problem."""
+    from tinyagi.cli.context import Installation, installation
+    from tinyagi.cli.terminal import console, print_json, say
+    from tinyagi.daemon.doctor.examination import load_context, run_checks
+    from tinyagi.daemon.doctor.findings import Level
+    from tinyagi.daemon.redaction import Redactor
+    from tinyagi.settings.environment import snapshot
 
-    place, environment = (place_of(context) if home is None else Place(home)).home, snapshot()
+    place, environment = (installation(context) if home is None else Installation(home)).home, snapshot()
     redact = Redactor(place, environment)
-    with console(err=True).status("looking at everything"):
-        found = [_redacted(finding, redact) for finding in examine(subject_of(place, environment))]
+    with console(err=True).status("checking the installation"):
+        found = [_redacted(finding, redact) for finding in run_checks(load_context(place, environment))]
     counts = {level: sum(finding.level is level for finding in found) for level in Level}
     if as_json:
         print_json({"ok": not counts[Level.PROBLEM], "findings": found})
@@ -40,20 +39,27 @@ def doctor(
         for finding in found:
             if not (brief and finding.level is Level.OK):
                 _show(finding)
-        say("\n" + ", ".join(f"{count} {level}" for level, count in counts.items() if count))
+        say("\n" + ", ".join(_total(level, count) for level, count in counts.items() if count))
     raise typer.Exit(1 if counts[Level.PROBLEM] else 0)
 
 
+def _total(level: str, count: int) -> str:
+    from tinyagi.domain.texts import counted
+
+    return f"{count} ok" if level == "ok" else counted(count, level)
+
+
 def _redacted(finding: "Finding", redact: "Callable[[str], str]") -> "Finding":
-    from dataclasses import replace  # noqa: PLC0415
+    from dataclasses import replace
 
     return replace(finding, found=redact(finding.found), remedy=redact(finding.remedy))
 
 
 def _show(finding: "Finding") -> None:
-    from tinyagi.cli.screen import readable  # noqa: PLC0415
+    from tinyagi.cli.terminal import readable, say
 
     mark, color = _MARKS[finding.level]
-    typer.echo(f"{typer.style(mark, fg=color)} {typer.style(finding.title, bold=True)}: {readable(finding.found)}")
+    head = f"{typer.style(mark, fg=color)} {typer.style(finding.title, bold=True)}"
+    typer.echo(f"{head}: {readable(finding.found)}", file=sys.stdout)
     if finding.remedy:
-        typer.echo(f"    → {readable(finding.remedy)}")
+        say(f"    → {finding.remedy}")

@@ -1,4 +1,4 @@
-"""`tinyagi logs`: the log files for people, also without a daemon."""
+"""`tinyagi logs`: prints and follows the log files, also without a daemon."""
 
 import json
 from collections.abc import Callable
@@ -7,63 +7,64 @@ from typing import TYPE_CHECKING, Annotated, Final, Never
 
 import typer
 
-from tinyagi.cli.run import HomeOption
+from tinyagi.cli.options import HomeOption
 
 if TYPE_CHECKING:
-    # Types only: `tinyagi --help` is instant because nothing of this is imported before a command needs it.
-    from tinyagi.daemon.following import Followed
+    from tinyagi.log_reader import LogFollower
 
-PAUSE: Final = 0.25
-"""Seconds between two looks at files that grow."""
+POLL_SECONDS: Final = 0.25
+"""Seconds between two polls of the files."""
 
 
 def logs(
     context: typer.Context,
-    source: Annotated[str, typer.Argument(help="queue, daemon, a channel, or all of them by time.")] = "all",
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what is written from now on.")] = False,
+    source: Annotated[
+        str, typer.Argument(help="queue, daemon, pipeline, a channel's name, or all: every log, merged by time.")
+    ] = "all",
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Keep showing new lines.")] = False,
     lines: Annotated[int, typer.Option("--lines", "-n", min=0, max=1_000_000, help="How many lines.")] = 100,
     home: HomeOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="The lines as they stand in the files.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the lines as they are in the files.")] = False,
 ) -> None:
     """Show the last lines of the logs."""
-    from contextlib import closing, suppress  # noqa: PLC0415 - see cli.context
+    from contextlib import closing, suppress
 
-    from tinyagi.cli.context import Place, place_of  # noqa: PLC0415
-    from tinyagi.daemon.following import Followed  # noqa: PLC0415
+    from tinyagi.cli.context import Installation, installation
+    from tinyagi.log_reader import LogFollower
 
-    folder = (place_of(context) if home is None else Place(home)).home.logs
+    folder = (installation(context) if home is None else Installation(home)).home.logs
 
     def show(line: str) -> None:
         typer.echo(line if as_json else readable_line(line))
 
-    with closing(Followed(folder, source)) as growing:
+    with closing(LogFollower(folder, source)) as follower:
         last = _last(folder, source, lines, may_be_absent=follow)
         for line in last:
             show(line)
         if follow:
-            # Ctrl-C is how one stops reading.
+            # Ctrl-C ends the command normally.
             with suppress(KeyboardInterrupt):
-                _follow(growing, last, show)
+                _follow(follower, last, show)
         elif not last:
-            typer.echo(f"There is nothing in {folder} yet.", err=True)
+            typer.echo(f"There are no log lines in {folder} yet.", err=True)
 
 
-def _follow(growing: "Followed", last: list[str], show: Callable[[str], None]) -> Never:
-    import time  # noqa: PLC0415
+def _follow(follower: "LogFollower", last: list[str], show: Callable[[str], None]) -> Never:
+    import time
 
-    # What was written between the two looks is in both.
+    # Lines written between the two reads are in both.
     seen = set(last)
     while True:
-        for line in growing.poll():
+        for line in follower.poll():
             if line not in seen:
                 show(line)
         seen.clear()
-        time.sleep(PAUSE)
+        time.sleep(POLL_SECONDS)
 
 
 def readable_line(line: str) -> str:
-    """A line of a log file for a person; what is no line of ours is shown as it is, without control characters."""
-    from tinyagi.daemon.log_lines import for_people, visible  # noqa: PLC0415
+    """A log line for a person; other text is shown unchanged, without control characters."""
+    from tinyagi.daemon.log_files import format_line, visible
 
     try:
         fields = json.loads(line)
@@ -73,19 +74,19 @@ def readable_line(line: str) -> str:
         return visible(line)
     text = {name: value for name, value in fields.items() if isinstance(value, str)}
     time, level, logger = _local(text.get("time", "")), text.get("level", ""), text.get("logger", "")
-    return for_people(time, level, logger, text.get("text", ""), text.get("agent"), text.get("trace"))
+    return format_line(time, level, logger, text.get("text", ""), text.get("agent"), text.get("trace"))
 
 
 def _last(folder: Path, source: str, lines: int, *, may_be_absent: bool) -> list[str]:
-    from tinyagi.domain.errors import NotFound  # noqa: PLC0415
-    from tinyagi.server.log_tail import tail  # noqa: PLC0415
+    from tinyagi.domain.errors import NotFound
+    from tinyagi.log_reader import tail
 
     if lines == 0:
         return []
     try:
         return tail(folder, source, lines)
     except NotFound:
-        # Whoever follows a log may begin before it does.
+        # `--follow` may start before the log exists.
         if may_be_absent:
             return []
         raise
@@ -93,9 +94,9 @@ def _last(folder: Path, source: str, lines: int, *, may_be_absent: bool) -> list
 
 def _local(time: str) -> str:
     """An instant of a log in this machine's time zone."""
-    from datetime import datetime  # noqa: PLC0415
+    from datetime import datetime
 
-    from tinyagi.domain.texts import one_line  # noqa: PLC0415
+    from tinyagi.domain.texts import one_line
 
     try:
         return f"{datetime.fromisoformat(time).astimezone():%Y-%m-%d %H:%M:%S}"

@@ -1,4 +1,4 @@
-"""`tinyagi migrate`: shows what would be taken over from an old home, asks, does it and reports."""
+"""`tinyagi migrate`: shows what it would take over from an old home, asks for confirmation, does it and reports."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,18 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from tinyagi.cli.options import Json, Yes
-from tinyagi.cli.run import HomeOption
+from tinyagi.cli.options import HomeOption, Json, Yes
 
 if TYPE_CHECKING:
-    # Types only: `tinyagi --help` is instant because nothing of this is imported before a command needs it.
+    from tinyagi.legacy.apply import Copied
+    from tinyagi.legacy.old_home import OldHome
+    from tinyagi.legacy.plan import FileCopy, ImportPlan, ImportReport
     from tinyagi.settings.home import Home
-    from tinyagi.takeover.applying import Copied
-    from tinyagi.takeover.original import OldHome
-    from tinyagi.takeover.plan import FileCopy, Plan, Report
 
-_SHOWN: Final = 12
-"""Remarks that are told one by one on each part; --json has all."""
+_MAX_REMARKS: Final = 12
+"""Remarks printed for each part; --json has all."""
 
 
 def migrate(
@@ -27,23 +25,22 @@ def migrate(
         Path | None, typer.Option("--from", help="The old home; this home or ~/.tinyclaw by default.")
     ] = None,
     home: HomeOption = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done and change nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done and change nothing.")] = False,
     yes: Yes = False,
     as_json: Json = False,
 ) -> None:
     """Take over a home of the original: settings, queue, board, schedules, paired people and files."""
-    from tinyagi.cli.context import Place, place_of  # noqa: PLC0415 - see above
-    from tinyagi.cli.edge import WrongCall  # noqa: PLC0415
-    from tinyagi.cli.screen import note, print_json  # noqa: PLC0415
-    from tinyagi.settings.environment import snapshot  # noqa: PLC0415
-    from tinyagi.takeover.original import find_source, tinyclaw_home  # noqa: PLC0415
+    from tinyagi.cli.context import Installation, installation
+    from tinyagi.cli.terminal import WrongCall, note, print_json
+    from tinyagi.legacy.old_home import find_source, tinyclaw_home
+    from tinyagi.settings.environment import snapshot
 
     if as_json and not (dry_run or yes):
-        raise WrongCall("With --json nobody is asked: add --yes to take over, or --dry-run to look only.")
-    place, environment = (place_of(context) if home is None else Place(home)).home, snapshot()
+        raise WrongCall("--json cannot ask for confirmation: add --yes to take over, or --dry-run to only look.")
+    place, environment = (installation(context) if home is None else Installation(home)).home, snapshot()
     old = find_source(place, source, environment)
     if old is None:
-        note(f"There is nothing to take over: {place.path} is no old home, and there is no ~/.tinyclaw.")
+        note(f"There is nothing to take over: {place.path} is not an old home, and there is no ~/.tinyclaw.")
         if as_json:
             print_json({"found": False, "home": str(place.path)})
         return
@@ -55,8 +52,8 @@ def migrate(
         print_json(as_object(report, dry_run=dry_run))
 
 
-def as_object(report: "Report", *, dry_run: bool) -> dict[str, object]:
-    """The report for a program; it names settings and holds none of their values."""
+def as_object(report: "ImportReport", *, dry_run: bool) -> dict[str, object]:
+    """The report as JSON fields; it names settings without their values."""
     plan = report.plan
     return {
         "found": True,
@@ -71,16 +68,15 @@ def as_object(report: "Report", *, dry_run: bool) -> dict[str, object]:
     }
 
 
-def _take_over(old: "OldHome", home: "Home", *, dry_run: bool, yes: bool, as_json: bool) -> "Report":
-    import asyncio  # noqa: PLC0415
-    import time  # noqa: PLC0415
+def _take_over(old: "OldHome", home: "Home", *, dry_run: bool, yes: bool, as_json: bool) -> "ImportReport":
+    import asyncio
+    import time
 
-    from tinyagi.cli.asking import confirm  # noqa: PLC0415
-    from tinyagi.cli.screen import console, note  # noqa: PLC0415
-    from tinyagi.takeover.applying import apply  # noqa: PLC0415
-    from tinyagi.takeover.plan import Report  # noqa: PLC0415
-    from tinyagi.takeover.reading import make_plan  # noqa: PLC0415
-    from tinyagi.takeover.running import refuse_while_running  # noqa: PLC0415
+    from tinyagi.cli.terminal import confirm, console, note
+    from tinyagi.legacy.apply import apply_plan
+    from tinyagi.legacy.old_home import refuse_while_running
+    from tinyagi.legacy.plan import ImportReport
+    from tinyagi.legacy.planner import make_plan
 
     now = time.time_ns() // 1_000_000
     refuse_while_running(old.path, home.path)
@@ -90,40 +86,40 @@ def _take_over(old: "OldHome", home: "Home", *, dry_run: bool, yes: bool, as_jso
         _show(plan)
     if not plan.changes_anything:
         note("There is nothing left to take over.")
-        return Report(plan)
+        return ImportReport(plan)
     if dry_run:
         note("This was a dry run: nothing was changed.")
-        return Report(plan)
+        return ImportReport(plan)
     confirm(f"Take this over into {plan.home.path}?", yes=yes)
     with _progress(plan) as copied:
-        report = asyncio.run(apply(plan, now=now, copied=copied))
-    note(f"Taken over. Everything as it was is in {report.backup}")
+        report = asyncio.run(apply_plan(plan, now=now, copied=copied))
+    note(f"Done. The previous state is in {report.backup}")
     return report
 
 
-def _show(plan: "Plan") -> None:
-    from tinyagi.cli.screen import note, print_table, say  # noqa: PLC0415
+def _show(plan: "ImportPlan") -> None:
+    from tinyagi.cli.terminal import note, print_table, say
 
     say(f"{plan.source} → {plan.home.path}")
     rows = [(part.name, part.taken or "", part.there or "", len(part.skipped) or "") for part in plan.parts]
     print_table(("what", "taken over#", "there already#", "remarks#"), rows, empty="It is empty.")
     for part in plan.parts:
-        for one in part.skipped[:_SHOWN]:
+        for one in part.skipped[:_MAX_REMARKS]:
             name = one.name if one.name.startswith(part.name) else f"{part.name}: {one.name}"
             note(f"{name}: {one.reason}.")
-        if len(part.skipped) > _SHOWN:
-            note(f"{part.name}: {len(part.skipped) - _SHOWN} more remarks, which --json lists.")
+        if len(part.skipped) > _MAX_REMARKS:
+            note(f"{part.name}: {len(part.skipped) - _MAX_REMARKS} more remarks, which --json lists.")
     if plan.conflicts:
-        note(f"Both homes have these settings; those of {plan.home.path} count: {', '.join(plan.conflicts)}.")
+        note(f"Both homes have these settings; those of {plan.home.path} are kept: {', '.join(plan.conflicts)}.")
     for text in plan.notes:
         note(text)
 
 
 @contextmanager
-def _progress(plan: "Plan") -> "Iterator[Copied]":
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn  # noqa: PLC0415
+def _progress(plan: "ImportPlan") -> "Iterator[Copied]":
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 
-    from tinyagi.cli.screen import console  # noqa: PLC0415
+    from tinyagi.cli.terminal import console
 
     columns = (TextColumn("copying"), BarColumn(), DownloadColumn())
     with Progress(*columns, console=console(err=True), disable=not plan.files) as progress:

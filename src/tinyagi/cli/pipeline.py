@@ -1,4 +1,4 @@
-"""`tinyagi pipeline`: the lake on Spark. Heavy imports happen inside the commands."""
+"""`tinyagi pipeline`: updates, inspects and maintains the lake. See pipeline_data.py for the commands on its data."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from tinyagi.cli.asking import confirm
-from tinyagi.cli.context import at_desk, place_of
-from tinyagi.cli.edge import WrongCall
+from tinyagi.cli.context import edit_settings, installation
 from tinyagi.cli.options import Json, Yes, examples
-from tinyagi.cli.pipeline_progress import Bars, show_summary
-from tinyagi.cli.screen import duration, note, print_fields, print_json, print_table, say, when
+from tinyagi.cli.pipeline_progress import ProgressBars, show_summary
+from tinyagi.cli.terminal import WrongCall, confirm, duration, note, print_fields, print_json, print_table, say, when
+from tinyagi.domain.texts import size_text
 
 if TYPE_CHECKING:
-    from tinyagi.keeper import Keeper
-    from tinyagi.pipeline.survey import Survey
+    from tinyagi.lake_service import LakeService
+    from tinyagi.pipeline.manage.status import LakeStatus
 
 app = typer.Typer(
-    help="Every fact in a lake, by Spark: keep it up to date, look at it, ask it, replay from it.", no_args_is_help=True
+    help="The lake: every event as tables, made by Spark. Update it, query it, report on it, replay from it.",
+    no_args_is_help=True,
 )
 
 BUSY: Final = 75
@@ -30,12 +30,12 @@ _EXTRA: Final = frozenset({"deltalake", "pyarrow", "plotly", "pyspark", "py4j"})
 @app.command("run", epilog=examples("tinyagi pipeline run", "tinyagi pipeline run --json"))
 def run(
     ctx: typer.Context,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing unless something goes wrong.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print errors only.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Take everything that is new into the lake. The daemon does it by itself; this does it now."""
-    with keeping(ctx) as keeper, Bars() as bars:
-        summary = keeper.run(bars)
+    """Load all new events into the lake now. The daemon does the same when there are enough of them."""
+    with open_lake(ctx) as service, ProgressBars() as bars:
+        summary = service.run(bars)
     if as_json:
         print_json(summary)
     elif not quiet:
@@ -44,25 +44,25 @@ def run(
 
 @app.command("follow", epilog=examples("tinyagi pipeline follow"))
 def follow(ctx: typer.Context) -> None:
-    """Take events into the lake as they come, until Ctrl-C."""
-    from tinyagi.pipeline.progress import Silent, Summary  # noqa: PLC0415 - see the module's first line
+    """Load events into the lake as they come, until Ctrl-C."""
+    from tinyagi.pipeline.progress import Progress, Summary
 
     def done(summary: Summary) -> None:
         took = sum(summary.seconds.get(stage, 0.0) for stage in ("ingest", "silver", "gold", "tidy"))
         say(f"{when(summary.ended_at)}  {summary.events} events up to {summary.through_id} in {took:.1f} s")
 
-    with keeping(ctx) as keeper:
-        note("Following the log. Ctrl-C stops it; nothing is lost by that.")
+    with open_lake(ctx) as service:
+        note("Loading events as they come. Ctrl-C stops; the next run continues from there.")
         try:
-            keeper.follow(Silent(), done)
+            service.follow(Progress(), done)
         except KeyboardInterrupt:
             note("Stopped.")
 
 
 @app.command("status", epilog=examples("tinyagi pipeline status", "tinyagi pipeline status --json"))
 def status(ctx: typer.Context, as_json: Json = False) -> None:
-    """Show how far the lake is, how large, and what the last run did."""
-    found = _survey(ctx)
+    """Show the last event in the lake, its size, and what the last run did."""
+    found = _lake_status(ctx)
     if as_json:
         print_json(found)
         return
@@ -78,8 +78,8 @@ def status(ctx: typer.Context, as_json: Json = False) -> None:
                 f"{found.through_id} of {found.head_id}" + (f", {found.behind} behind" if found.behind else ""),
             ),
             ("written", when(found.written_at)),
-            ("size", f"{found.bytes / 1e6:.1f} MB in {sum(table.files for table in found.tables)} files"),
-            ("last run", _told(last)),
+            ("size", f"{size_text(found.bytes)} in {sum(table.files for table in found.tables)} files"),
+            ("last run", _last_run(last)),
         ]
     )
 
@@ -91,7 +91,7 @@ def tables(
     as_json: Json = False,
 ) -> None:
     """List the tables of the lake with their size, or the columns of one with their meaning."""
-    from tinyagi.pipeline.tables.catalog import TABLES, find_table  # noqa: PLC0415 - see the module's first line
+    from tinyagi.pipeline.tables.catalog import TABLES, find_table
 
     if name is not None:
         table = find_table(name)
@@ -108,16 +108,16 @@ def tables(
             empty="",
         )
         return
-    found = _survey(ctx)
-    there = {} if found is None else {table.name: table for table in found.tables}
+    found = _lake_status(ctx)
+    existing = {} if found is None else {table.name: table for table in found.tables}
     if as_json:
-        print_json([there.get(one) or {"name": one, "meaning": TABLES[one].meaning} for one in TABLES])
+        print_json([existing.get(one) or {"name": one, "meaning": TABLES[one].meaning} for one in TABLES])
         return
     print_table(
-        ("table", "rows#", "files#", "MB#", "newest day", "one row is"),
+        ("table", "rows#", "files#", "size#", "newest day", "one row is"),
         [
-            (one, state.rows, state.files, f"{state.bytes / 1e6:.1f}", state.newest, TABLES[one].meaning)
-            if (state := there.get(one))
+            (one, state.rows, state.files, size_text(state.bytes), state.newest, TABLES[one].meaning)
+            if (state := existing.get(one))
             else (one, "", "", "", "", TABLES[one].meaning)
             for one in TABLES
         ],
@@ -127,10 +127,10 @@ def tables(
 
 @app.command("verify", epilog=examples("tinyagi pipeline verify", "tinyagi pipeline verify --json"))
 def verify(ctx: typer.Context, as_json: Json = False) -> None:
-    """Work every table out afresh and compare: log, bronze, silver and gold. Exit code 1 when they disagree."""
+    """Compute every table again and compare: log, bronze, silver and gold. Exit code 1 when they disagree."""
     verdicts = []
-    with keeping(ctx) as keeper:
-        for verdict in keeper.verify():
+    with open_lake(ctx) as service:
+        for verdict in service.verify():
             verdicts.append(verdict)
             if not as_json:
                 word = "agrees" if verdict.agrees else "DISAGREES"
@@ -138,16 +138,16 @@ def verify(ctx: typer.Context, as_json: Json = False) -> None:
     if as_json:
         print_json(verdicts)
     if not all(verdict.agrees for verdict in verdicts):
-        note("The lake does not say what the events say. `tinyagi pipeline backfill` makes it afresh from bronze.")
+        note("The lake differs from the events. Rebuild it from bronze: `tinyagi pipeline backfill`.")
         raise typer.Exit(1)
 
 
 @app.command("backfill", epilog=examples("tinyagi pipeline backfill --yes"))
 def backfill(ctx: typer.Context, yes: Yes = False, as_json: Json = False) -> None:
-    """Make silver and gold afresh from bronze. Readers see the old tables until the new ones are done."""
-    confirm("Every table but bronze is made afresh. Go on?", yes=yes)
-    with keeping(ctx) as keeper, Bars() as bars:
-        summary = keeper.backfill(bars)
+    """Rebuild silver and gold from bronze. Readers see the old tables until the new ones are done."""
+    confirm("Rebuild every table except bronze?", yes=yes)
+    with open_lake(ctx) as service, ProgressBars() as bars:
+        summary = service.backfill(bars)
     if as_json:
         print_json(summary)
     else:
@@ -156,60 +156,61 @@ def backfill(ctx: typer.Context, yes: Yes = False, as_json: Json = False) -> Non
 
 @app.command("compact", epilog=examples("tinyagi pipeline compact"))
 def compact(ctx: typer.Context, as_json: Json = False) -> None:
-    """Join small files of a day. Runs do it by themselves when a day has many."""
-    with keeping(ctx) as keeper, Bars() as bars:
-        gone = keeper.compact(bars)
+    """Merge the small files of a day. A run does this for days with many files."""
+    with open_lake(ctx) as service, ProgressBars() as bars:
+        gone = service.compact(bars)
     if as_json:
         print_json(gone)
         return
-    print_table(("table", "files less#"), list(gone.items()), empty="There was nothing to join.")
+    print_table(("table", "files saved#"), list(gone.items()), empty="There was nothing to merge.")
 
 
 @app.command("vacuum", epilog=examples("tinyagi pipeline vacuum", "tinyagi pipeline vacuum --keep-hours 0 --yes"))
 def vacuum(
     ctx: typer.Context,
-    keep_hours: Annotated[int, typer.Option("--keep-hours", min=0, help="Younger files stay.")] = 24,
+    keep_hours: Annotated[int, typer.Option("--keep-hours", min=0, help="Keep files younger than this.")] = 24,
     yes: Yes = False,
     as_json: Json = False,
 ) -> None:
-    """Delete files that no table has any more. Older versions of the tables cannot be read afterwards."""
+    """Delete files that no table uses any more. Older versions of the tables become unreadable."""
     if keep_hours < 24:
-        confirm("Whoever reads the lake right now may lose the files under their hands. Go on?", yes=yes)
-    with keeping(ctx) as keeper:
-        gone = keeper.vacuum(timedelta(hours=keep_hours))
+        confirm("A program that is reading the lake may fail, because its files are deleted. Continue?", yes=yes)
+    with open_lake(ctx) as service:
+        gone = service.vacuum(timedelta(hours=keep_hours))
     if as_json:
         print_json({"deleted": gone})
     else:
-        say(f"{gone} files were deleted.")
+        say(f"Deleted {gone} files.")
 
 
 @app.command("detach", epilog=examples("tinyagi pipeline detach --yes"))
 def detach(ctx: typer.Context, yes: Yes = False) -> None:
-    """Give the lake up: the daemon no longer feeds it, and the database is pruned without waiting for it."""
-    confirm("Events that are pruned from now on will be missing in the lake. Go on?", yes=yes)
-    at_desk(ctx, lambda desk: desk.update({"pipeline": {"enabled": False}}))
-    with keeping(ctx) as keeper:
-        keeper.detach()
-    say("Detached. The lake stays as it is; to go on: set pipeline.enabled to true and run `tinyagi pipeline run`.")
+    """Stop feeding the lake: the daemon no longer runs the pipeline, and pruning no longer waits for it."""
+    confirm("Events pruned from now on will be missing in the lake. Continue?", yes=yes)
+    edit_settings(ctx, lambda backend: backend.update({"pipeline": {"enabled": False}}))
+    with open_lake(ctx) as service:
+        service.detach()
+    say("Detached. The lake is kept. To attach it again, set pipeline.enabled to true and run `tinyagi pipeline run`.")
 
 
 @contextmanager
-def keeping(ctx: typer.Context) -> "Iterator[Keeper]":
-    with extra_needed():
-        from tinyagi.keeper import Keeper  # noqa: PLC0415 - see the module's first line
-        from tinyagi.pipeline.errors import LakeBusy  # noqa: PLC0415
-    place = place_of(ctx)
+def open_lake(ctx: typer.Context) -> "Iterator[LakeService]":
+    """The lake of this installation; a busy lake ends the command with exit code 75."""
+    with requires_pipeline_extra():
+        from tinyagi.lake_service import LakeService
+        from tinyagi.pipeline.errors import LakeBusy
+    place = installation(ctx)
     address = place.address()
     try:
-        yield Keeper(place.home, url=address.url if address.is_known else None)
+        yield LakeService(place.home, url=address.url if address.is_known else None)
     except LakeBusy as error:
         note(f"tinyagi: {error}")
         raise typer.Exit(BUSY) from error
 
 
 @contextmanager
-def extra_needed() -> Iterator[None]:
-    """Say how to get them when the packages of the pipeline are not installed."""
+def requires_pipeline_extra() -> Iterator[None]:
+    """Name the extra to install when the packages of the pipeline are missing."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -220,15 +221,15 @@ def extra_needed() -> Iterator[None]:
         ) from error
 
 
-def _survey(ctx: typer.Context) -> "Survey | None":
-    with extra_needed():
-        from tinyagi.pipeline.lake import Lake  # noqa: PLC0415 - see the module's first line
-        from tinyagi.pipeline.survey import survey  # noqa: PLC0415
-    home = place_of(ctx).home
-    return survey(Lake(home.lake), home.database)
+def _lake_status(ctx: typer.Context) -> "LakeStatus | None":
+    with requires_pipeline_extra():
+        from tinyagi.pipeline.lake import Lake
+        from tinyagi.pipeline.manage.status import lake_status
+    home = installation(ctx).home
+    return lake_status(Lake(home.lake), home.database)
 
 
-def _told(last: dict[str, object]) -> str:
+def _last_run(last: dict[str, object]) -> str:
     if not last:
         return ""
     took = int(str(last["ended_at"])) - int(str(last["started_at"]))

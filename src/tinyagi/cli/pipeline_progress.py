@@ -1,30 +1,35 @@
-"""What a run of the pipeline looks like while it goes on, and when it is done."""
+"""Progress bars and the summary of pipeline commands."""
 
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
-from tinyagi.cli.screen import console, print_table, say
+from tinyagi.cli.terminal import console, print_table, say
+from tinyagi.pipeline.progress import Progress
 
 if TYPE_CHECKING:
+    from tinyagi.lake_service import LakeService
     from tinyagi.pipeline.progress import Summary
+    from tinyagi.pipeline.spark.lake_session import LakeSession
 
 TABLES: Final = 16
-"""All but bronze.events."""
+"""All tables except bronze.events."""
 _STAGES: Final = {"ingest": "events", "silver": "silver", "gold": "gold", "tidy": "tidying up"}
 
 
-class Bars:
-    """A bar per stage on stderr; nothing when that is no terminal."""
+class ProgressBars(Progress):
+    """A progress bar per stage on stderr; nothing when stderr is not a terminal."""
 
     def __init__(self) -> None:
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn  # noqa: PLC0415
+        from rich import progress
 
-        self._bars = Progress(
-            TextColumn("{task.description:<12}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[now]}"),
-            TimeElapsedColumn(),
+        self._bars = progress.Progress(
+            progress.TextColumn("{task.description:<12}"),
+            progress.BarColumn(),
+            progress.MofNCompleteColumn(),
+            progress.TextColumn("{task.fields[now]}"),
+            progress.TimeElapsedColumn(),
             console=console(err=True),
             disable=not console(err=True).is_terminal,
         )
@@ -52,10 +57,7 @@ class Bars:
     def planned(self, table: str) -> None:
         self._bars.update(self._tables, now=table)
 
-    def staged(self, table: str) -> None: ...
-    def moved(self, table: str) -> None: ...
-
-    def committed(self, table: str, rows: int) -> None:  # noqa: ARG002 - the summary tells it
+    def committed(self, table: str, rows: int) -> None:  # noqa: ARG002 - the summary shows it
         if not table.startswith("bronze"):
             self._bars.advance(self._tables)
 
@@ -63,10 +65,19 @@ class Bars:
         self._bars.update(self._tables, now="")
 
 
+@contextmanager
+def reading(service: "LakeService") -> "Iterator[LakeSession]":
+    """Open a Spark session on the lake; shows a status line, because Spark takes seconds to start."""
+    with ExitStack() as stack:
+        with console(err=True).status("Starting Spark"):
+            session = stack.enter_context(service.reading())
+        yield session
+
+
 def show_summary(summary: "Summary") -> None:
-    """Say what a run did."""
+    """Print what a run did."""
     if not summary.rows:
-        say(f"Nothing is new: the lake has every event up to {summary.through_id}.")
+        say(f"There are no new events: the lake has every event up to {summary.through_id}.")
         return
     took = sum(summary.seconds.get(stage, 0.0) for stage in _STAGES)
     say(f"{summary.events} events in {took:.1f} s; the lake has every event up to {summary.through_id}.")
@@ -76,7 +87,7 @@ def show_summary(summary: "Summary") -> None:
         empty="",
     )
     if summary.quarantined:
-        say(f"{summary.quarantined} events broke an expectation; the table quarantine.events says which.")
+        say(f"{summary.quarantined} events are in quarantine; the table quarantine.events has the reasons.")
 
 
 def _seconds(summary: "Summary", table: str) -> str:

@@ -1,66 +1,172 @@
-"""`tinyagi queue`: how full it is, what died, and a hand on lanes and runs."""
+"""`tinyagi queue`: shows lanes, runs and dead messages; retries and deletes messages, pauses lanes, ends runs."""
 
+import time
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tinyagi.cli.asking import confirm
-from tinyagi.cli.context import ask
-from tinyagi.cli.options import Agent, Json, Limit, Yes, examples
-from tinyagi.cli.screen import duration, print_json, print_table, say, when
+from tinyagi.cli.context import call_daemon
+from tinyagi.cli.options import Agent, Json, LaneOption, Limit, Recipient, Yes, check_agent, examples
+from tinyagi.cli.terminal import (
+    Entry,
+    WrongCall,
+    confirm,
+    duration,
+    moment,
+    note,
+    print_entries,
+    print_json,
+    print_table,
+    say,
+)
+from tinyagi.domain.texts import counted
 
 if TYPE_CHECKING:
-    from tinyagi.api.queue import LaneStatus, QueueStatus, RunningMessage
-    from tinyagi.client.client import Client
+    from tinyagi.api.queue import DeadMessage, LaneStatus, QueueStatus, RunningMessage, WaitingMessage
+    from tinyagi.client.client import AsyncClient
 
-app = typer.Typer(help="See the queue; retry what died; pause lanes; end runs.", no_args_is_help=True)
+app = typer.Typer(help="See the queue; cancel, move or retry messages; pause agents; end runs.", no_args_is_help=True)
 
-DeadId = Annotated[int, typer.Argument(min=1, help="The number that `tinyagi queue dead` lists.")]
+DeadId = Annotated[int, typer.Argument(min=1, help="The message's number; `tinyagi queue dead` lists them.")]
+
+LIST_EXAMPLES = examples("tinyagi queue list", "tinyagi queue list --agent coder --json")
+CANCEL_EXAMPLES = examples("tinyagi queue cancel 17 18", "tinyagi queue cancel --all --agent coder --yes")
+MOVE_EXAMPLES = examples("tinyagi queue move 17 --to writer")
+
+MessageIds = Annotated[
+    list[str], typer.Argument(metavar="ID...", help="Numbers that `tinyagi queue list` shows, or message ids.")
+]
 
 
 @app.command("status", epilog=examples("tinyagi queue status"))
 def status(ctx: typer.Context, as_json: Json = False) -> None:
-    """Show what waits, what runs and what is dead, by lane."""
-    depth, lanes, runs = ask(ctx, _look)
+    """Show waiting, running and dead messages by agent."""
+    depth, lanes, runs = call_daemon(ctx, _fetch)
     if as_json:
         print_json({"queue": depth, "agents": lanes, "processing": runs})
         return
-    say(f"{depth.pending} waiting, {depth.processing} in work, {depth.completed} done, {depth.dead} dead")
+    say(f"{depth.waiting} waiting, {depth.processing} running, {depth.completed} done, {depth.dead} dead")
+    if depth.retrying:
+        say(f"{retries(depth)} See them: tinyagi queue list")
     print_table(
-        ("agent", "waiting#", "in work#", "dead#", "state"),
-        [(f"@{lane.agent}", lane.pending, lane.processing, lane.dead, _state(lane)) for lane in lanes],
+        ("agent!", "waiting#", "running#", "dead#", "state"),
+        [(f"@{lane.agent}", lane.waiting, lane.processing, lane.dead, lane_state(lane)) for lane in lanes],
         empty="No agent has had a message yet.",
     )
     if runs:
         print_table(
-            ("run#", "agent", "since#", "message", "latest"),
+            ("run#", "agent!", "since#", "message…", "latest…"),
             [(run.id, f"@{run.agent}", duration(run.duration), run.message[:200], run.progress[-80:]) for run in runs],
             empty="",
         )
 
 
-@app.command("dead", epilog=examples("tinyagi queue dead", "tinyagi queue dead --agent coder --json"))
-def dead(
-    ctx: typer.Context,
-    agent: Annotated[str | None, typer.Option("--agent", "-a", help="Of this agent only.")] = None,
-    limit: Limit = 100,
-    as_json: Json = False,
-) -> None:
-    """List messages that are not tried again by themselves, with the reason."""
-    messages = ask(ctx, lambda client: client.queue.dead(agent=agent, limit=limit))
+def list_waiting(ctx: typer.Context, agent: LaneOption = None, limit: Limit = 100, as_json: Json = False) -> None:
+    """List waiting messages, oldest first, and why each one waits."""
+    agent = agent and agent.removeprefix("@")
+
+    async def fetch(client: "AsyncClient") -> "list[WaitingMessage]":
+        found = await client.queue.waiting(agent=agent, limit=limit)
+        if agent and not found:
+            await check_agent(client, agent)
+        return found
+
+    messages = call_daemon(ctx, fetch)
     if as_json:
         print_json(messages)
         return
-    print_table(
-        ("id#", "died", "agent", "attempts#", "message", "reason"),
+    now = time.time_ns() // 1_000_000
+    print_entries(
+        [Entry(one.id, _facts(one, now), _why(one), one.message) for one in messages],
+        empty="No message waits." if agent is None else f"No message waits for @{agent}.",
+    )
+    if len(messages) == limit:
+        note(f"These are the oldest {limit}. See more with --limit.")
+
+
+app.command("list", epilog=LIST_EXAMPLES)(list_waiting)
+
+
+def cancel(
+    ctx: typer.Context,
+    ids: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[ID...]", help="Numbers that `tinyagi queue list` shows, or message ids."),
+    ] = None,
+    every: Annotated[bool, typer.Option("--all", help="All messages waiting for --agent.")] = False,
+    agent: LaneOption = None,
+    yes: Yes = False,
+) -> None:
+    """Cancel waiting messages. They become dead; `tinyagi queue retry` brings them back."""
+    if every != (agent is not None) or every == bool(ids):
+        raise WrongCall("Name the messages to cancel, or give --all together with --agent AGENT.")
+    if agent is not None:
+        name = agent.removeprefix("@")
+        call_daemon(ctx, lambda client: check_agent(client, name))
+        confirm(f"Cancel all messages waiting for @{name}?", yes=yes)
+        cancelled = call_daemon(ctx, lambda client: client.queue.cancel_all(name))
+        say(f"{counted(cancelled, 'message')} for @{name} cancelled.")
+        return
+    confirm(f"Cancel {_named(ids or [])}?", yes=yes)
+
+    async def cancel_each(client: "AsyncClient") -> None:
+        for one in ids or []:
+            gone = await client.queue.cancel(one)
+            say(f"Message {gone.id} to @{gone.agent} is cancelled. Bring it back: tinyagi queue retry {gone.id}")
+
+    call_daemon(ctx, cancel_each)
+
+
+app.command("cancel", epilog=CANCEL_EXAMPLES)(cancel)
+
+
+def move(ctx: typer.Context, ids: MessageIds, to: Recipient) -> None:
+    """Move waiting messages to another agent."""
+
+    async def move_each(client: "AsyncClient") -> None:
+        for one in ids:
+            moved = await client.queue.move(one, to.removeprefix("@"))
+            say(f"Message {moved.id} now waits for @{moved.agent}.")
+
+    call_daemon(ctx, move_each)
+
+
+app.command("move", epilog=MOVE_EXAMPLES)(move)
+
+
+@app.command("dead", epilog=examples("tinyagi queue dead", "tinyagi queue dead --agent coder --json"))
+def dead(
+    ctx: typer.Context,
+    agent: LaneOption = None,
+    limit: Limit = 100,
+    as_json: Json = False,
+) -> None:
+    """List messages that won't be retried automatically, with the reason."""
+    agent = agent and agent.removeprefix("@")
+
+    async def fetch(client: "AsyncClient") -> "list[DeadMessage]":
+        found = await client.queue.dead(agent=agent, limit=limit)
+        if agent and not found:
+            await check_agent(client, agent)
+        return found
+
+    messages = call_daemon(ctx, fetch)
+    if as_json:
+        print_json(messages)
+        return
+    print_entries(
         [
-            (
+            Entry(
                 one.id,
-                when(one.failed_at),
-                f"@{one.data.agent}",
-                one.attempts_made,
-                one.data.message[:120],
+                (
+                    f"@{one.data.agent}",
+                    f"from {one.data.sender}",
+                    f"died {moment(one.failed_at)}",
+                    counted(one.attempts_made, "run"),
+                    one.data.message_id,
+                ),
                 one.failed_reason,
+                one.data.message,
             )
             for one in messages
         ],
@@ -72,33 +178,33 @@ def dead(
 def retry(
     ctx: typer.Context,
     message: DeadId,
-    text: Annotated[str | None, typer.Option("--message", help="Another text.")] = None,
+    text: Annotated[str | None, typer.Option("--message", help="A new text for the message.")] = None,
 ) -> None:
-    """Send a dead message again, with all its attempts, perhaps with another text."""
-    ask(ctx, lambda client: client.queue.retry(message, text))
-    say(f"Message {message} waits again.")
+    """Queue a dead message again, with all its attempts and, if you like, a new text."""
+    call_daemon(ctx, lambda client: client.queue.retry(message, text))
+    say(f"Message {message} is queued again.")
 
 
 @app.command("delete", epilog=examples("tinyagi queue delete 17 --yes"))
 def delete(ctx: typer.Context, message: DeadId, yes: Yes = False) -> None:
-    """Remove a dead message for good."""
+    """Delete a dead message for good."""
     confirm(f"Delete message {message} for good?", yes=yes)
-    ask(ctx, lambda client: client.queue.delete(message))
+    call_daemon(ctx, lambda client: client.queue.delete(message))
     say(f"Message {message} is deleted.")
 
 
 @app.command("pause", epilog=examples("tinyagi queue pause coder"))
 def pause(ctx: typer.Context, agent: Agent) -> None:
-    """Let an agent begin nothing more; what runs is finished, what comes waits."""
-    ask(ctx, lambda client: client.queue.pause(agent))
-    say(f"@{agent} is paused. Let it go on: tinyagi queue resume {agent}")
+    """Pause an agent: the current run finishes, new messages wait."""
+    call_daemon(ctx, lambda client: client.queue.pause(agent))
+    say(f"@{agent} is paused. Resume it: tinyagi queue resume {agent}")
 
 
 @app.command("resume", epilog=examples("tinyagi queue resume coder"))
 def resume(ctx: typer.Context, agent: Agent) -> None:
-    """Let an agent go on after a pause or a hold."""
-    ask(ctx, lambda client: client.queue.resume(agent))
-    say(f"@{agent} goes on.")
+    """Resume an agent after a pause or a hold."""
+    call_daemon(ctx, lambda client: client.queue.resume(agent))
+    say(f"@{agent} is resumed.")
 
 
 @app.command("kill", epilog=examples("tinyagi queue kill 17 --yes"))
@@ -107,18 +213,67 @@ def kill(
     message: Annotated[int, typer.Argument(min=1, help="The run's number; `tinyagi queue status` lists them.")],
     yes: Yes = False,
 ) -> None:
-    """End a run; its messages are dead then and can be retried."""
+    """End a run. Its messages become dead and can be retried."""
     confirm(f"End the run of message {message}?", yes=yes)
-    killed = ask(ctx, lambda client: client.queue.kill(message))
-    said = f"The run of @{killed.agent} is over." if killed.process_killed else "The run had just ended by itself."
-    say(f"{said} See what died: tinyagi queue dead")
+    killed = call_daemon(ctx, lambda client: client.queue.kill(message))
+    outcome = (
+        f"The run of @{killed.agent} was ended." if killed.process_killed else "The run had just ended on its own."
+    )
+    say(f"{outcome} See its messages: tinyagi queue dead")
 
 
-async def _look(client: "Client") -> "tuple[QueueStatus, list[LaneStatus], list[RunningMessage]]":
-    return await client.queue.status(), await client.queue.lanes(), await client.queue.processing()
+async def _fetch(client: "AsyncClient") -> "tuple[QueueStatus, list[LaneStatus], list[RunningMessage]]":
+    listed = await client.queue.processing()
+    runs = [message for message in listed if message.status == "processing"]
+    return await client.queue.status(), await client.queue.lanes(), runs
 
 
-def _state(lane: "LaneStatus") -> str:
-    if lane.paused:
-        return "paused"
-    return f"held until {when(lane.hold_until)}: {lane.hold_reason}" if lane.hold_until else ""
+def retries(depth: "QueueStatus") -> str:
+    """How many failed messages wait for a retry, and when the next one runs."""
+    count = "1 message waits" if depth.retrying == 1 else f"{depth.retrying} messages wait"
+    return f"{count} for another attempt, the next at {moment(depth.next_retry_at)}."
+
+
+def lane_state(lane: "LaneStatus") -> str:
+    """Why the lane is paused or held, and how to resume it; empty when it works."""
+    from tinyagi.client.holds import Hold
+
+    hold = Hold.of_lane(lane)
+    return "" if hold is None else hold.state
+
+
+def _named(ids: list[str]) -> str:
+    return f"message {ids[0]}" if len(ids) == 1 else f"{len(ids)} messages"
+
+
+def _facts(message: "WaitingMessage", now: int) -> tuple[str, ...]:
+    sender = f"@{message.from_agent}" if message.from_agent else message.sender
+    return (
+        f"@{message.agent}",
+        f"from {sender}",
+        f"{duration(max(0, now - message.created_at))} ago",
+        message.message_id,
+        f"thread {message.thread}",
+        f"priority {message.priority}" if message.priority else "",
+    )
+
+
+def _why(message: "WaitingMessage") -> str:
+    from tinyagi.client.holds import PAUSED, Hold
+
+    if message.reason == "paused":
+        return f"@{message.agent} is {Hold(message.agent, PAUSED).state}"
+    if message.reason == "held":
+        return f"@{message.agent} is {Hold.until_time(message.agent, message.detail or '', message.until or 0).state}"
+    agent, until = f"@{message.agent}", moment(message.until)
+    detail = f": {message.detail}" if message.detail else ""
+    reasons = {
+        "next": "next",
+        "busy": f"{agent} is running message {message.behind}",
+        "thread": f"behind message {message.behind} of its thread",
+        "passive": f"joins the next run of {agent}",
+        "retry": f"attempt {message.attempt} of {message.attempts} at {until}{detail}",
+        "delayed": f"not before {until}",
+        "team": f"the daily budget of #{message.team} is used up",
+    }
+    return reasons[message.reason]

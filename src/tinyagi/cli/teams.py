@@ -1,22 +1,30 @@
-"""`tinyagi team`: who works together, and who leads."""
+"""`tinyagi team`: lists, adds, changes, draws and removes teams."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tinyagi.cli.asking import answer, confirm, new_id
-from tinyagi.cli.context import at_desk
-from tinyagi.cli.edge import WrongCall
+from tinyagi.cli.context import edit_settings
 from tinyagi.cli.options import Agent, Json, Team, Yes, examples
-from tinyagi.cli.screen import print_fields, print_json, print_table, say, show
+from tinyagi.cli.terminal import (
+    WrongCall,
+    confirm,
+    new_id,
+    option_or_prompt,
+    print_fields,
+    print_json,
+    print_table,
+    say,
+    show,
+)
 
 if TYPE_CHECKING:
     from rich.tree import Tree
 
     from tinyagi.api.agents import AgentFields
     from tinyagi.api.teams import TeamFields
-    from tinyagi.cli.settings_desk import SettingsDesk
+    from tinyagi.cli.settings_backend import SettingsBackend
 
 app = typer.Typer(help="Add, show, change and remove teams.", no_args_is_help=True)
 
@@ -24,12 +32,12 @@ app = typer.Typer(help="Add, show, change and remove teams.", no_args_is_help=Tr
 @app.command("list", epilog=examples("tinyagi team list"))
 def list_teams(ctx: typer.Context, as_json: Json = False) -> None:
     """List all teams."""
-    teams = at_desk(ctx, lambda desk: desk.teams())
+    teams = edit_settings(ctx, lambda backend: backend.teams())
     if as_json:
         print_json(teams)
         return
     print_table(
-        ("team", "name", "leader", "members"),
+        ("team!", "name", "leader!", "members"),
         [(f"#{name}", team.name, f"@{team.leader_agent}", _listed(team)) for name, team in teams.items()],
         empty="There are no teams. Add one: tinyagi team add dev --agents coder,tester --leader coder",
     )
@@ -38,46 +46,46 @@ def list_teams(ctx: typer.Context, as_json: Json = False) -> None:
 @app.command("show", epilog=examples("tinyagi team show dev"))
 def show_team(ctx: typer.Context, team: Team, as_json: Json = False) -> None:
     """Show one team."""
-    fields = at_desk(ctx, lambda desk: _look_up(desk, team))
+    fields = edit_settings(ctx, lambda backend: _look_up(backend, team))
     if as_json:
         print_json({"id": team, **fields.model_dump(exclude_none=True)})
         return
-    given = fields.model_dump(exclude_none=True, exclude={"agents", "leader_agent"})
+    stored = fields.model_dump(exclude_none=True, exclude={"agents", "leader_agent"})
     print_fields(
-        [("team", f"#{team}"), *given.items(), ("leader", f"@{fields.leader_agent}"), ("members", _listed(fields))]
+        [("team", f"#{team}"), *stored.items(), ("leader", f"@{fields.leader_agent}"), ("members", _listed(fields))]
     )
 
 
 @app.command("add", epilog=examples("tinyagi team add", "tinyagi team add dev --agents coder,tester --leader coder"))
 def add_team(
     ctx: typer.Context,
-    team: Annotated[str | None, typer.Argument(help="Its id: small letters, digits, - and _.")] = None,
+    team: Annotated[str | None, typer.Argument(help="Its id: lowercase letters, digits, - and _.")] = None,
     name: Annotated[str | None, typer.Option(help="What people call it.")] = None,
-    agents: Annotated[str | None, typer.Option(help="Ids of its members, with commas between them.")] = None,
-    leader: Annotated[str | None, typer.Option(help="The member that answers what is sent to the team.")] = None,
+    agents: Annotated[str | None, typer.Option(help="Ids of its members, separated by commas.")] = None,
+    leader: Annotated[str | None, typer.Option(help="The member that answers messages to the team.")] = None,
 ) -> None:
-    """Add a team; asks for what the options leave open."""
+    """Add a team; asks for missing options."""
     team = new_id(team, "TEAM", "Id of the new team")
-    known = at_desk(ctx, lambda desk: _new(desk, team))
-    name = answer(name, "--name", "Its name", default=team.replace("-", " ").replace("_", " ").title())
-    members = _names(answer(agents, "--agents", f"Its members, of {', '.join(known)}"))
+    known = edit_settings(ctx, lambda backend: _check_new(backend, team))
+    name = option_or_prompt(name, "--name", "Its name", default=team.replace("-", " ").replace("_", " ").title())
+    members = _names(option_or_prompt(agents, "--agents", f"Its members, of {', '.join(known)}"))
     fields = {"name": name, "agents": members}
-    fields["leader_agent"] = answer(leader, "--leader", "Its leader", default=members[0], choices=members)
-    at_desk(ctx, lambda desk: _put(desk, team, fields))
-    say(f'#{team} is here. Write to it: tinyagi send "@{team} hello"')
+    fields["leader_agent"] = option_or_prompt(leader, "--leader", "Its leader", default=members[0], choices=members)
+    edit_settings(ctx, lambda backend: _put(backend, team, fields))
+    say(f'Added team #{team}. Try: tinyagi send "@{team} hello" --wait')
 
 
 @app.command("remove", epilog=examples("tinyagi team remove dev --yes"))
 def remove_team(ctx: typer.Context, team: Team, yes: Yes = False) -> None:
-    """Remove a team; its agents stay."""
+    """Remove a team; its agents are kept."""
 
-    async def remove(desk: "SettingsDesk") -> None:
-        await _look_up(desk, team)
-        await desk.delete_team(team)
+    async def remove(backend: "SettingsBackend") -> None:
+        await _look_up(backend, team)
+        await backend.delete_team(team)
 
     confirm(f"Remove the team #{team}?", yes=yes)
-    at_desk(ctx, remove)
-    say(f"#{team} is removed; its agents are still here.")
+    edit_settings(ctx, remove)
+    say(f"Removed team #{team}. Its agents are kept.")
 
 
 @app.command(
@@ -87,16 +95,16 @@ def add_member(
     ctx: typer.Context,
     team: Team,
     agent: Agent,
-    leader: Annotated[bool, typer.Option("--leader", help="It leads the team from now on.")] = False,
+    leader: Annotated[bool, typer.Option("--leader", help="Make it the leader of the team.")] = False,
 ) -> None:
     """Add an agent to a team."""
 
-    async def add(desk: "SettingsDesk") -> None:
-        members = (await _look_up(desk, team)).agents or ()
+    async def add(backend: "SettingsBackend") -> None:
+        members = (await _look_up(backend, team)).agents or ()
         fields: dict[str, object] = {"agents": list(dict.fromkeys([*members, agent]))}
-        await _put(desk, team, fields | ({"leader_agent": agent} if leader else {}))
+        await _put(backend, team, fields | ({"leader_agent": agent} if leader else {}))
 
-    at_desk(ctx, add)
+    edit_settings(ctx, add)
     say(f"@{agent} {'leads' if leader else 'is in'} #{team}.")
 
 
@@ -105,21 +113,21 @@ def remove_member(
     ctx: typer.Context,
     team: Team,
     agent: Agent,
-    leader: Annotated[str | None, typer.Option(help="Who leads from now on, when the leader goes.")] = None,
+    leader: Annotated[str | None, typer.Option(help="The new leader, when the leader is removed.")] = None,
 ) -> None:
-    """Take an agent out of a team; the agent itself stays."""
+    """Remove an agent from a team; the agent itself is kept."""
 
-    async def remove(desk: "SettingsDesk") -> None:
-        fields = await _look_up(desk, team)
+    async def remove(backend: "SettingsBackend") -> None:
+        fields = await _look_up(backend, team)
         members = [member for member in fields.agents or () if member != agent]
         if len(members) == len(fields.agents or ()):
-            raise WrongCall(f"@{agent} is not in #{team}. There are: {_listed(fields)}.")
+            raise WrongCall(f"@{agent} is not in #{team}. Its members are: {_listed(fields)}.")
         if not members:
-            raise WrongCall(f"@{agent} is the last one in #{team}. Remove the team: tinyagi team remove {team}")
+            raise WrongCall(f"@{agent} is the last member of #{team}. Remove the team: tinyagi team remove {team}")
         leads = leader or (members[0] if fields.leader_agent == agent else fields.leader_agent)
-        await _put(desk, team, {"agents": members, "leader_agent": leads})
+        await _put(backend, team, {"agents": members, "leader_agent": leads})
 
-    at_desk(ctx, remove)
+    edit_settings(ctx, remove)
     say(f"@{agent} is no longer in #{team}.")
 
 
@@ -129,8 +137,8 @@ def visualize(
     team: Annotated[str | None, typer.Argument(help="The team's id; without one, all teams.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Draw teams as trees: the leader, and whom it hands work to."""
-    agents, teams = at_desk(ctx, lambda desk: _everything(desk, team))
+    """Draw teams as trees: the leader, and the members it hands work to."""
+    agents, teams = edit_settings(ctx, lambda backend: _agents_and_teams(backend, team))
     if as_json:
         print_json({"agents": agents, "teams": teams})
         return
@@ -141,8 +149,8 @@ def visualize(
 
 
 def _tree(name: str, team: "TeamFields", agents: "Mapping[str, AgentFields]") -> "Tree":
-    from rich.text import Text  # noqa: PLC0415 - see cli.context
-    from rich.tree import Tree  # noqa: PLC0415
+    from rich.text import Text
+    from rich.tree import Tree
 
     def label(agent: str, style: str) -> Text:
         fields = agents.get(agent)
@@ -157,42 +165,42 @@ def _tree(name: str, team: "TeamFields", agents: "Mapping[str, AgentFields]") ->
     return tree
 
 
-async def _look_up(desk: "SettingsDesk", team: str) -> "TeamFields":
-    teams = await desk.teams()
+async def _look_up(backend: "SettingsBackend", team: str) -> "TeamFields":
+    teams = await backend.teams()
     if team not in teams:
         raise WrongCall(f"There is no team {team!r}. There are: {', '.join(teams) or 'none'}.")
     return teams[team]
 
 
-async def _everything(
-    desk: "SettingsDesk", team: str | None
+async def _agents_and_teams(
+    backend: "SettingsBackend", team: str | None
 ) -> "tuple[Mapping[str, AgentFields], Mapping[str, TeamFields]]":
-    agents = await desk.agents()
-    return agents, await desk.teams() if team is None else {team: await _look_up(desk, team)}
+    agents = await backend.agents()
+    return agents, await backend.teams() if team is None else {team: await _look_up(backend, team)}
 
 
-async def _new(desk: "SettingsDesk", team: str) -> list[str]:
-    """The agents that may be its members; raise WrongCall when the id is taken."""
-    agents = await desk.agents()
+async def _check_new(backend: "SettingsBackend", team: str) -> list[str]:
+    """The agents to choose members from; raise WrongCall when the id is taken."""
+    agents = await backend.agents()
     if team in agents:
         raise WrongCall(f"There is an agent {team!r}: give the team another id.")
-    if team in await desk.teams():
-        raise WrongCall(f"There is a team {team!r} already. See it: tinyagi team show {team}")
+    if team in await backend.teams():
+        raise WrongCall(f"There is already a team {team!r}. See it: tinyagi team show {team}")
     return list(agents)
 
 
-async def _put(desk: "SettingsDesk", team: str, fields: Mapping[str, object]) -> None:
-    from pydantic import ValidationError  # noqa: PLC0415
+async def _put(backend: "SettingsBackend", team: str, fields: Mapping[str, object]) -> None:
+    from pydantic import ValidationError
 
-    from tinyagi.api.teams import TeamFields  # noqa: PLC0415
+    from tinyagi.api.teams import TeamFields
 
     try:
-        given = TeamFields.model_validate(fields)
+        validated = TeamFields.model_validate(fields)
     except ValidationError:
         raise WrongCall(
-            f"Some of {fields['agents']} cannot be agents: ids have small letters, digits, - and _."
+            f"Some of {fields['agents']} are not valid ids: use lowercase letters, digits, - and _."
         ) from None
-    await desk.put_team(team, given)
+    await backend.put_team(team, validated)
 
 
 def _names(text: str) -> list[str]:

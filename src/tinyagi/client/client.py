@@ -1,4 +1,4 @@
-"""The daemon as a typed, asynchronous object: everything that is not in its process uses this."""
+"""`AsyncClient`: the typed client of the daemon's API, for every program outside the daemon."""
 
 import secrets
 from collections.abc import AsyncGenerator, Callable, Iterable
@@ -6,59 +6,70 @@ from datetime import timedelta
 from types import TracebackType
 from typing import Final, Self
 
-from tinyagi.api.events import LoggedEvent
-from tinyagi.api.logs import AuditLine, LogLines
+from tinyagi.api.daemon import AuditLine, DaemonStatus, LogFormat, LoggedEvent, LogLines, PluginLine
 from tinyagi.api.messages import MessageSent, SendMessage
-from tinyagi.api.status import Status
-from tinyagi.client.agents import Agents
-from tinyagi.client.analytics import Analytics
-from tinyagi.client.board import Board
-from tinyagi.client.conversations import Conversations
-from tinyagi.client.errors import ConflictError, ConnectionLost
-from tinyagi.client.pairing import Pairing
-from tinyagi.client.queue import Queue
-from tinyagi.client.responses import Responses
-from tinyagi.client.schedules import Schedules
-from tinyagi.client.services import Services
-from tinyagi.client.settings import Providers, Settings
-from tinyagi.client.stream import Pauses, StreamEvent, follow
-from tinyagi.client.teams import Teams
+from tinyagi.client.address import configured_address
+from tinyagi.client.calls import (
+    AgentCalls,
+    AnalyticsCalls,
+    BoardCalls,
+    ConversationCalls,
+    DaemonCalls,
+    PairingCalls,
+    ProviderCalls,
+    QueueCalls,
+    ResponseCalls,
+    ScheduleCalls,
+    SettingsCalls,
+    TeamCalls,
+)
+from tinyagi.client.conversation import Audience, ConversationResult, acknowledge_answers, converse
+from tinyagi.client.errors import ConflictError, ConnectionLost, NoAnswer
+from tinyagi.client.event_stream import Pauses, StreamEvent, follow
 from tinyagi.client.transport import Transport
+from tinyagi.settings.environment import snapshot
+from tinyagi.settings.home import find_home
 
 SEND_ATTEMPTS: Final = 3
 _LETTERS: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
 def new_message_id(channel: str) -> str:
-    """An id that nobody else makes."""
+    """Return a random message id."""
     return f"{channel}_{''.join(secrets.choice(_LETTERS) for _ in range(8))}"
 
 
-class Client:
-    """One daemon. Calls are grouped as the API is: `client.queue.status()`, `client.agents.put(…)`."""
+class AsyncClient:
+    """One daemon: at `url`, or else at the address that the environment and the home's settings name.
+
+    Calls are grouped like the API: `client.queue.status()`, `client.agents.put(…)`.
+    """
 
     def __init__(
         self,
-        url: str,
+        url: str | None = None,
         token: str | None = None,
         *,
         client_name: str = "",
         new_id: Callable[[str], str] = new_message_id,
     ) -> None:
+        if url is None:
+            configured = configured_address(find_home(), snapshot())
+            url, token = configured.url, token or configured.token
         self._transport = transport = Transport(url, token, client_name)
         self._new_id = new_id
-        self.agents = Agents(transport)
-        self.analytics = Analytics(transport)
-        self.board = Board(transport)
-        self.conversations = Conversations(transport)
-        self.pairing = Pairing(transport)
-        self.providers = Providers(transport)
-        self.queue = Queue(transport)
-        self.responses = Responses(transport)
-        self.schedules = Schedules(transport)
-        self.services = Services(transport)
-        self.settings = Settings(transport)
-        self.teams = Teams(transport)
+        self.agents = AgentCalls(transport)
+        self.analytics = AnalyticsCalls(transport)
+        self.board = BoardCalls(transport)
+        self.conversations = ConversationCalls(transport)
+        self.pairing = PairingCalls(transport)
+        self.providers = ProviderCalls(transport)
+        self.queue = QueueCalls(transport)
+        self.responses = ResponseCalls(transport)
+        self.schedules = ScheduleCalls(transport)
+        self.services = DaemonCalls(transport)
+        self.settings = SettingsCalls(transport)
+        self.teams = TeamCalls(transport)
 
     async def __aenter__(self) -> Self:
         return self
@@ -66,31 +77,57 @@ class Client:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
         await self._transport.close()
 
     @property
     def url(self) -> str:
         return self._transport.url
 
-    async def status(self) -> Status:
-        return await self._transport.get("/api/status", Status)
+    async def status(self) -> DaemonStatus:
+        return await self._transport.get("/api/status", DaemonStatus)
 
-    async def send(self, message: SendMessage) -> MessageSent:
-        """Send a message once, however often the connection breaks: it carries an id, given or made here."""
+    async def send(self, message: SendMessage | str) -> MessageSent:
+        """Store a message and return its ids; a text may start with the agent or team: "@coder …".
+
+        Retries after a lost connection. The message has an id, so it is stored once.
+        """
+        message = SendMessage(message=message) if isinstance(message, str) else message
         message_id = message.message_id or self._new_id(message.channel)
-        letter = message.model_copy(update={"message_id": message_id})
+        identified = message.model_copy(update={"message_id": message_id})
         for attempt in range(1, SEND_ATTEMPTS + 1):
             try:
-                return await self._transport.post("/api/message", MessageSent, letter)
+                return await self._transport.post("/api/message", MessageSent, identified)
             except ConnectionLost:
                 if attempt == SEND_ATTEMPTS:
                     raise
             except ConflictError:
-                # The answer to an earlier attempt was lost, not the message.
+                # An earlier attempt stored the message; only its answer was lost.
                 if attempt == 1:
                     raise
                 break
         return MessageSent(message_id=message_id, conversation_id=message_id)
+
+    async def ask(self, message: SendMessage | str, *, timeout: float | None = None) -> ConversationResult:  # noqa: ASYNC109
+        """Send a message, wait until its conversation is done, and return the answers.
+
+        The answers count as delivered. Raise NoAnswer when the message died, was stopped or is held, and TimeoutError
+        after `timeout` seconds; the message stays in the queue.
+        """
+        conversation = ConversationResult()
+        request = SendMessage(message=message) if isinstance(message, str) else message
+        try:
+            await converse(self, request, conversation, Audience(), timeout)
+        except TimeoutError:
+            raise TimeoutError(_timeout_message(conversation.id, timeout or 0)) from None
+        await acknowledge_answers(self, conversation, request.channel)
+        if conversation.status == "held":
+            raise NoAnswer(conversation.id, f"{next(iter(conversation.holds.values())).sentence}.")
+        if not conversation.answers and conversation.ends:
+            raise NoAnswer(conversation.id, conversation.ends[-1].reason)
+        return conversation
 
     def events(
         self,
@@ -102,10 +139,10 @@ class Client:
         patience: timedelta | None = None,
         pauses: Pauses | None = None,
     ) -> AsyncGenerator[StreamEvent, None]:
-        """Events as they happen, beginning with `connected`; with `after`, first those of the log since that id.
+        """Yield events as they happen, starting with `connected`; with `after`, first those in the log after that id.
 
-        Reconnects by itself and goes on where it was; raises only when the first connection fails, when the daemon
-        refuses, or when it has been away for longer than `patience`. Close it with `contextlib.aclosing`.
+        Reconnects and continues after the last event. Raises only when the first connection fails, when the daemon
+        refuses, or when it stays unreachable for longer than `patience`. Close it with `contextlib.aclosing`.
         """
         query = {
             "names": "canonical",
@@ -120,15 +157,31 @@ class Client:
         *,
         after: int | None = None,
         limit: int | None = None,
-        type: str | None = None,  # noqa: A002 - its name
+        type: str | None = None,  # noqa: A002 - the API's name
     ) -> list[LoggedEvent]:
-        """The log from an id on, with texts in full."""
+        """Read the event log after an id, with texts in full."""
         return await self._transport.get("/api/events", list[LoggedEvent], after=after, limit=limit, type=type)
 
-    async def logs(self, *, source: str | None = None, limit: int | None = None) -> LogLines:
-        """`source` is queue, daemon, the id of a channel, or all."""
-        return await self._transport.get("/api/logs", LogLines, source=source, limit=limit)
+    async def logs(
+        self,
+        *,
+        source: str | None = None,
+        limit: int | None = None,
+        format: LogFormat | None = None,  # noqa: A002 - the API's name
+    ) -> LogLines:
+        """Read the last log lines; `source` is queue, daemon, the id of a channel, or all."""
+        return await self._transport.get("/api/logs", LogLines, source=source, limit=limit, format=format)
+
+    async def plugins(self) -> list[PluginLine]:
+        """List the plugins that the daemon found, with their errors."""
+        return await self._transport.get("/api/plugins", list[PluginLine])
 
     async def audit(self, *, before: int | None = None, limit: int | None = None) -> list[AuditLine]:
-        """Who changed what, newest first."""
+        """List administrative actions, newest first."""
         return await self._transport.get("/api/audit", list[AuditLine], before=before, limit=limit)
+
+
+def _timeout_message(conversation: str, seconds: float) -> str:
+    if not conversation:
+        return f"The daemon did not accept the message within {seconds:g} s. Check that it runs: tinyagi status"
+    return f"Conversation {conversation} is still running after {seconds:g} s. Follow it: tinyagi trace {conversation}"

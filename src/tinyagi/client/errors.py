@@ -1,14 +1,14 @@
-"""What can go wrong between a client and the daemon. The words are the server's where it has any."""
+"""Errors between a client and the daemon. The message is the server's sentence when there is one."""
 
 from tinyagi.domain.errors import TinyAGIError
 
 
 class ClientError(TinyAGIError):
-    """The daemon was not reached, or did not do what it was asked."""
+    """The daemon could not be reached, or did not do what the call asked for."""
 
 
 class NotRunning(ClientError):
-    """Nobody listens at the address; nothing was sent."""
+    """The address refuses connections; nothing was sent."""
 
     def __init__(self, url: str) -> None:
         super().__init__(f"TinyAGI is not running at {url}. Start it with: tinyagi start")
@@ -16,20 +16,20 @@ class NotRunning(ClientError):
 
 
 class ConnectionLost(ClientError):
-    """The connection broke after the request: what was asked may or may not be done."""
+    """The connection broke after the request was sent: the call may or may not have taken effect."""
 
     def __init__(self, url: str, reason: str) -> None:
-        super().__init__(f"TinyAGI at {url} did not answer ({reason}). See what it is doing: tinyagi logs daemon")
+        super().__init__(f"TinyAGI at {url} did not answer ({reason}). See its log: tinyagi logs daemon")
 
 
 class NotTinyAGI(ClientError):
-    """Somebody else, or a daemon of another version, answers at the address."""
+    """Another program, or a daemon of another version, answers at the address."""
 
     def __init__(self, url: str, sign: str) -> None:
         super().__init__(
-            f"What answers at {url} does not speak as this TinyAGI does ({sign}). "
-            "Another program may have the port: choose one with TINYAGI_API_PORT. "
-            "After an update restart the daemon: tinyagi restart"
+            f"The server at {url} is not this version of TinyAGI ({sign}). "
+            "If another program uses the port, choose one with TINYAGI_API_PORT. "
+            "After an update, restart the daemon: tinyagi restart"
         )
 
 
@@ -37,21 +37,19 @@ class Unauthorized(ClientError):
     """401: the token is missing or wrong."""
 
     def __init__(self, sentence: str) -> None:
-        super().__init__(
-            f"{sentence} Set TINYAGI_API_TOKEN to the daemon's token; it is `server.token` of its settings."
-        )
+        super().__init__(f"{sentence} Set TINYAGI_API_TOKEN to the daemon's token, `server.token` in its settings.")
 
 
 class Rejected(ClientError):
-    """400, 403, 413, 415: it cannot be done as asked; nothing was changed."""
+    """400, 403, 405, 413, 415: the request is invalid or not allowed; nothing was changed."""
 
 
 class NotFoundError(ClientError):
-    """404: there is no such thing."""
+    """404: not found."""
 
 
 class ConflictError(ClientError):
-    """409: it is there already, or still in use."""
+    """409: it exists already, or is still in use."""
 
 
 class TooManyRequests(ClientError):
@@ -64,4 +62,12 @@ class TooManyRequests(ClientError):
 
 
 class ServerFault(ClientError):
-    """5xx: the daemon could not do it."""
+    """5xx: the daemon failed."""
+
+
+class NoAnswer(ClientError):
+    """The message ended without an answer."""
+
+    def __init__(self, conversation: str, reason: str) -> None:
+        super().__init__(f"No answer: {reason} See its trace: tinyagi trace {conversation}")
+        self.reason = reason

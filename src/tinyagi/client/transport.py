@@ -1,4 +1,4 @@
-"""Requests to the daemon: one connection pool, answers as types, errors as sentences."""
+"""HTTP requests to the daemon: one connection pool, typed answers, and errors as ClientError."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -7,6 +7,7 @@ from urllib.parse import quote
 
 import httpx
 from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic_core import PydanticSerializationError
 
 from tinyagi.api.base import Error
 from tinyagi.client.errors import (
@@ -30,7 +31,9 @@ Body = BaseModel | Mapping[str, object] | None
 
 _TIMEOUT: Final = httpx.Timeout(30, connect=5)
 _JSON: Final = {"Content-Type": "application/json"}
-_KINDS: Final[Mapping[int, type[ClientError]]] = {
+_DEFAULT_MAX_BODY: Final = 1_048_576
+"""The default of `server.max_body_bytes`."""
+_ERRORS: Final[Mapping[int, type[ClientError]]] = {
     400: Rejected,
     401: Unauthorized,
     403: Rejected,
@@ -43,7 +46,7 @@ _KINDS: Final[Mapping[int, type[ClientError]]] = {
 
 
 class Transport:
-    """Speaks HTTP with one daemon."""
+    """HTTP with one daemon. Every call raises ClientError."""
 
     def __init__(self, url: str, token: str | None, client_name: str) -> None:
         self.url = url.rstrip("/")
@@ -52,7 +55,7 @@ class Transport:
             headers["Authorization"] = f"Bearer {token}"
         if client_name:
             headers["X-TinyAGI-Client"] = client_name
-        # The daemon is on this machine or at an address somebody typed: proxies of the environment are not for it.
+        # The daemon is on this machine or at an explicit address, so ignore proxies of the environment.
         self._http = httpx.AsyncClient(base_url=self.url, headers=headers, timeout=_TIMEOUT, trust_env=False)
 
     async def close(self) -> None:
@@ -62,92 +65,109 @@ class Transport:
         try:
             response = await self._send("GET", path, query=query)
         except ConnectionLost:
-            # A kept connection that the daemon closed meanwhile; reading again changes nothing.
+            # The daemon may have closed a kept-alive connection; a GET is safe to repeat.
             response = await self._send("GET", path, query=query)
-        return self._understand(response, answer)
+        return self._decode(response, answer)
 
     async def post(self, path: str, answer: type[T], body: Body = None) -> T:
-        return self._understand(await self._send("POST", path, body=body), answer)
+        return self._decode(await self._send("POST", path, body=body), answer)
 
     async def put(self, path: str, answer: type[T], body: Body = None) -> T:
-        return self._understand(await self._send("PUT", path, body=body), answer)
+        return self._decode(await self._send("PUT", path, body=body), answer)
 
     async def delete(self, path: str, answer: type[T], **query: str | int | None) -> T:
-        return self._understand(await self._send("DELETE", path, query=query), answer)
+        return self._decode(await self._send("DELETE", path, query=query), answer)
 
     @asynccontextmanager
     async def stream(
         self, path: str, *, query: Query, headers: Mapping[str, str], silence: float
     ) -> AsyncIterator[AsyncIterator[bytes]]:
-        """The answer's bytes as they come; a pause longer than `silence` seconds is a lost connection."""
+        """Yield the answer's bytes as they arrive; a pause longer than `silence` seconds is a lost connection."""
         timeout = httpx.Timeout(silence, connect=5)
-        given = {name: value for name, value in query.items() if value is not None}
+        params = {name: value for name, value in query.items() if value is not None}
         accept = {"Accept": "text/event-stream", **headers}
         try:
-            async with self._http.stream("GET", path, params=given, headers=accept, timeout=timeout) as response:
+            async with self._http.stream("GET", path, params=params, headers=accept, timeout=timeout) as response:
                 if response.status_code != 200:
                     await response.aread()
-                    self._fail(response)
+                    self._raise_for(response)
                 if not response.headers.get("content-type", "").startswith("text/event-stream"):
-                    raise NotTinyAGI(self.url, "no stream of events")
+                    raise NotTinyAGI(self.url, "not an event stream")
                 yield response.aiter_bytes()
         except httpx.TransportError as error:
-            raise self._unreached(error) from error
+            raise self._connection_error(error) from error
 
     async def _send(self, method: str, path: str, *, query: Query | None = None, body: Body = None) -> httpx.Response:
-        given = {name: value for name, value in (query or {}).items() if value is not None}
+        params = {name: value for name, value in (query or {}).items() if value is not None}
+        content = _encode(body)
         try:
             return await self._http.request(
                 method,
                 path,
-                params=given,
-                content=_encoded(body),
-                # Writes without a body say it too: the server refuses everything that a plain web form could send.
+                params=params,
+                content=content,
+                # Also without a body: the server refuses every write that a plain web form could send.
                 headers=None if method == "GET" else _JSON,
             )
+        except (httpx.ReadError, httpx.WriteError, httpx.RemoteProtocolError) as error:
+            # The daemon answers 413 before it reads the body; the answer is often lost with the connection.
+            if content is not None and len(content) > _DEFAULT_MAX_BODY:
+                raise Rejected(_too_large(len(content))) from error
+            raise self._connection_error(error) from error
         except httpx.TransportError as error:
-            raise self._unreached(error) from error
+            raise self._connection_error(error) from error
         except httpx.InvalidURL as error:
-            raise Rejected(f"{self.url} is no address: {error}. Use one like http://127.0.0.1:3777") from error
+            raise Rejected(f"{self.url} is not a valid address: {error}. Use one like http://127.0.0.1:3777") from error
 
-    def _unreached(self, error: httpx.TransportError) -> ClientError:
+    def _connection_error(self, error: httpx.TransportError) -> ClientError:
         if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
             return NotRunning(self.url)
         if isinstance(error, httpx.UnsupportedProtocol | httpx.LocalProtocolError):
-            return Rejected(f"{self.url} cannot be used: {error} Use one like http://127.0.0.1:3777")
+            return Rejected(f"{self.url} is not a usable address: {error} Use one like http://127.0.0.1:3777")
         return ConnectionLost(self.url, str(error) or type(error).__name__)
 
-    def _understand(self, response: httpx.Response, answer: type[T]) -> T:
+    def _decode(self, response: httpx.Response, answer: type[T]) -> T:
         if not response.is_success:
-            self._fail(response)
+            self._raise_for(response)
         try:
             return TypeAdapter(answer).validate_json(response.content)
         except ValidationError as error:
-            sign = error.errors(include_url=False, include_input=False)[0]["msg"]
-            raise NotTinyAGI(self.url, one_line(sign)) from error
+            problem = error.errors(include_url=False, include_input=False)[0]["msg"]
+            raise NotTinyAGI(self.url, one_line(problem)) from error
 
-    def _fail(self, response: httpx.Response) -> NoReturn:
+    def _raise_for(self, response: httpx.Response) -> NoReturn:
         status = response.status_code
         try:
             sentence = Error.model_validate_json(response.content).error
         except ValidationError:
-            raise NotTinyAGI(self.url, f"status {status} without a reason") from None
+            raise NotTinyAGI(self.url, f"status {status} without an error message") from None
         if status == 429:
             raise TooManyRequests(sentence, _seconds(response.headers.get("retry-after", "")))
-        raise _KINDS.get(status, ServerFault)(sentence)
+        raise _ERRORS.get(status, ServerFault)(sentence)
 
 
 def segment(text: str | int) -> str:
-    """A value as one step of a path, whatever characters it has."""
+    """Quote a value as one segment of a path."""
     return quote(str(text), safe="")
 
 
-def _encoded(body: Body) -> bytes | None:
+def _encode(body: Body) -> bytes | None:
     if body is None:
         return None
-    if isinstance(body, BaseModel):
-        return body.model_dump_json(by_alias=True, exclude_unset=True).encode()
-    return TypeAdapter(Mapping[str, object]).dump_json(body)
+    try:
+        if isinstance(body, BaseModel):
+            return body.model_dump_json(by_alias=True, exclude_unset=True).encode()
+        return TypeAdapter(Mapping[str, object]).dump_json(body)
+    except PydanticSerializationError as error:
+        raise Rejected("The text is not UTF-8. Convert it first.") from error
+
+
+def _too_large(size: int) -> str:
+    return (
+        f"The daemon closed the connection while it received {size:,} bytes. It accepts at most "
+        f"{_DEFAULT_MAX_BODY:,} bytes, unless server.max_body_bytes sets another limit. "
+        "Send less, or send a file instead of its text."
+    )
 
 
 def _seconds(text: str) -> float:

@@ -1,4 +1,7 @@
-"""The pid file: who works on a home. Held with a lock for the life of the process, so a leftover never counts."""
+"""The pid file: which process serves a home, and where.
+
+The process holds a lock on the file for its whole life, so a file without a lock is stale.
+"""
 
 import contextlib
 import errno
@@ -13,35 +16,44 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
-from tinyagi.daemon.errors import AlreadyRunning, DaemonError
+from tinyagi.client.address import url_of
+from tinyagi.domain.errors import TinyAGIError
 from tinyagi.settings.home import Home
 from tinyagi.system.processes import ProcessIdentity, pid_file_fields, process_in
 
-PATIENCE: Final = timedelta(seconds=2)
-"""Whoever looks holds the lock for a moment, too; a daemon that begins waits for that."""
-SETTLED: Final = timedelta(milliseconds=500)
-_PAUSE: Final = 0.01
-_LONGEST: Final = 4096
+LOCK_TIMEOUT: Final = timedelta(seconds=2)
+"""A starting daemon waits this long: `find_daemon` in another process holds a shared lock for a moment."""
+SETTLE_TIME: Final = timedelta(milliseconds=500)
+_POLL_SECONDS: Final = 0.01
+_MAX_BYTES: Final = 4096
 _NO_LOCKS: Final = frozenset({errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL})
 
 
-class State(StrEnum):
+class DaemonError(TinyAGIError):
+    """The daemon cannot be started, stopped or found; the message says what to do."""
+
+
+class AlreadyRunning(DaemonError):
+    """Another process serves this home."""
+
+
+class DaemonState(StrEnum):
     ABSENT = "absent"
-    """Nobody works on the home."""
+    """No process serves the home."""
     STALE = "stale"
-    """Nobody does, though the file names somebody."""
+    """The named process is gone."""
     STARTING = "starting"
-    """Somebody does, and does not answer requests yet."""
+    """A process holds the lock and does not answer requests yet."""
     RUNNING = "running"
     UNKNOWN = "unknown"
-    """Somebody holds the lock, and the file does not say who, or names another machine."""
+    """A process holds the lock; the file does not name it, or names another machine."""
 
 
 @dataclass(frozen=True, slots=True)
-class Sighting:
-    """What a look at the pid file shows."""
+class DaemonInfo:
+    """What the pid file says about the daemon."""
 
-    state: State
+    state: DaemonState
     process: ProcessIdentity | None = None
     host: str | None = None
     port: int | None = None
@@ -49,7 +61,7 @@ class Sighting:
 
     @property
     def is_up(self) -> bool:
-        return self.state in {State.STARTING, State.RUNNING}
+        return self.state in {DaemonState.STARTING, DaemonState.RUNNING}
 
     @property
     def pid(self) -> int:
@@ -57,57 +69,51 @@ class Sighting:
 
     @property
     def url(self) -> str | None:
-        """Where the API answers, as a program on this machine reaches it; None when nobody does."""
-        if self.state is not State.RUNNING or self.host is None or self.port is None:
+        """The API's address for programs on this machine; None unless the daemon is running."""
+        if self.state is not DaemonState.RUNNING or self.host is None or self.port is None:
             return None
-        return address(self.host, self.port)
+        return url_of(self.host, self.port)
 
     @property
     def leftover(self) -> str:
-        """In words what became of the process that the file of a stale sighting names."""
+        """Why the pid file is stale, as the end of a sentence."""
         if self.process is None:
-            return "holds nothing that names a process"
-        fate = "is another program by now" if self.process.pid_is_taken() else "is gone"
+            return "names no process"
+        fate = "is another program now" if self.process.pid_is_taken() else "is gone"
         return f"names process {self.pid}, which {fate}"
 
 
-def address(host: str, port: int) -> str:
-    """The address in a form that a program on this machine can open: "any address" is no address to call."""
-    callable_host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104
-    return f"http://[{callable_host}]:{port}" if ":" in callable_host else f"http://{callable_host}:{port}"
-
-
-def look(home: Home) -> Sighting:
-    """Who works on the home. Says nothing about whether it answers."""
+def find_daemon(home: Home) -> DaemonInfo:
+    """Read the pid file and its lock; does not check that the daemon answers."""
     try:
         descriptor = os.open(home.pid_file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except FileNotFoundError:
-        return Sighting(State.ABSENT)
+        return DaemonInfo(DaemonState.ABSENT)
     except OSError as error:
         raise _unusable(home, error) from error
     try:
-        held = not _lock(descriptor, fcntl.LOCK_SH, home)
-        content = _content(descriptor, home)
+        is_locked = not _lock(descriptor, fcntl.LOCK_SH, home)
+        content = _read(descriptor, home)
     finally:
         os.close(descriptor)
-    found = _understand(content)
-    if not held:
-        return found if content.strip() else Sighting(State.ABSENT)
+    found = _parse(content)
+    if not is_locked:
+        return found if content.strip() else DaemonInfo(DaemonState.ABSENT)
     if found.process is None or not found.process.is_alive():
-        return replace(found, state=State.UNKNOWN)
-    return replace(found, state=State.STARTING if found.port is None else State.RUNNING)
+        return replace(found, state=DaemonState.UNKNOWN)
+    return replace(found, state=DaemonState.STARTING if found.port is None else DaemonState.RUNNING)
 
 
-def look_patiently(home: Home, patience: timedelta = SETTLED) -> Sighting:
-    """Look again while the lock is held and the file names nobody: a daemon that begins locks it, then writes."""
-    deadline = time.monotonic() + patience.total_seconds()
-    while (sighting := look(home)).state is State.UNKNOWN and time.monotonic() < deadline:
-        time.sleep(_PAUSE)
-    return sighting
+def find_settled_daemon(home: Home, timeout: timedelta = SETTLE_TIME) -> DaemonInfo:
+    """Like `find_daemon`, but wait for a starting daemon, which locks the file before it writes its pid."""
+    deadline = time.monotonic() + timeout.total_seconds()
+    while (daemon := find_daemon(home)).state is DaemonState.UNKNOWN and time.monotonic() < deadline:
+        time.sleep(_POLL_SECONDS)
+    return daemon
 
 
 class PidFile:
-    """The lock of the one process that works on a home."""
+    """The locked pid file of the process that serves a home."""
 
     def __init__(self, home: Home, descriptor: int, version: str) -> None:
         self._home = home
@@ -115,18 +121,18 @@ class PidFile:
         self._fields: dict[str, object] = {**pid_file_fields(), "host": None, "port": None, "version": version}
 
     def listening(self, host: str, port: int) -> None:
-        """Tell everybody who looks where the API answers."""
+        """Record where the API answers."""
         self._fields |= {"host": host, "port": port}
         self.write()
 
     def write(self) -> None:
         line = f"{json.dumps(self._fields)}\n".encode()
-        # In one piece, then cut: whoever reads the first line meanwhile finds the old one or the new one.
+        # One write, then truncate: a concurrent reader of the first line gets the old one or the new one.
         os.pwrite(self._descriptor, line, 0)
         os.ftruncate(self._descriptor, len(line))
 
     def remove(self) -> None:
-        """Take the file away and let go of the lock."""
+        """Delete the file and release the lock."""
         with contextlib.suppress(FileNotFoundError):
             if _is_in_place(self._descriptor, self._home.pid_file):
                 self._home.pid_file.unlink()
@@ -134,14 +140,14 @@ class PidFile:
 
 
 @contextlib.contextmanager
-def held(home: Home, version: str, *, patience: timedelta = PATIENCE) -> Iterator[PidFile]:
-    """Be the one process that works on the home; raise AlreadyRunning when another one does."""
-    deadline = time.monotonic() + patience.total_seconds()
-    while (descriptor := _attempt(home)) is None:
-        sighting = look(home)
-        if sighting.is_up or time.monotonic() >= deadline:
-            raise AlreadyRunning(refusal(home, sighting))
-        time.sleep(_PAUSE)
+def hold_pid_file(home: Home, version: str, *, timeout: timedelta = LOCK_TIMEOUT) -> Iterator[PidFile]:
+    """Hold the home's lock while the block runs; raise AlreadyRunning when another process has it."""
+    deadline = time.monotonic() + timeout.total_seconds()
+    while (descriptor := _try_lock(home)) is None:
+        daemon = find_daemon(home)
+        if daemon.is_up or time.monotonic() >= deadline:
+            raise AlreadyRunning(already_running_message(home, daemon))
+        time.sleep(_POLL_SECONDS)
     file = PidFile(home, descriptor, version)
     try:
         file.write()
@@ -150,38 +156,38 @@ def held(home: Home, version: str, *, patience: timedelta = PATIENCE) -> Iterato
         file.remove()
 
 
-def refusal(home: Home, sighting: Sighting) -> str:
-    """Why nobody else may begin, and what to do."""
-    if sighting.is_up:
-        where = "" if sighting.url is None else f" at {sighting.url}"
+def already_running_message(home: Home, daemon: DaemonInfo) -> str:
+    """Which process has the lock, and what to do about it."""
+    if daemon.is_up:
+        where = "" if daemon.url is None else f" at {daemon.url}"
         return (
-            f"TinyAGI works on {home.path} already (pid {sighting.pid}{where}). "
-            "Stop that one first with `tinyagi stop`, or use another home with --home."
+            f"TinyAGI is already running on {home.path} (pid {daemon.pid}{where}). "
+            "Stop it first with `tinyagi stop`, or use another home with --home."
         )
-    if sighting.process is not None and sighting.process.is_elsewhere:
+    if daemon.process is not None and daemon.process.is_elsewhere:
         return (
-            f"TinyAGI works on {home.path} already, as pid {sighting.pid} on {sighting.process.host}. "
+            f"TinyAGI is already running on {home.path}, as pid {daemon.pid} on {daemon.process.host}. "
             "Stop it there, or use another home with --home."
         )
     return (
-        f"Another process keeps {home.pid_file} locked, and the file does not say which one: see `fuser` or `lsof`. "
+        f"Another process locks {home.pid_file}, and the file does not say which one: find it with `fuser` or `lsof`. "
         "End it, or use another home with --home."
     )
 
 
-def _attempt(home: Home) -> int | None:
-    """The locked file, or None when another process has it."""
+def _try_lock(home: Home) -> int | None:
+    """The descriptor of the locked file, or None when another process has it."""
     try:
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         descriptor = os.open(home.pid_file, flags, 0o600)
     except OSError as error:
         raise _unusable(home, error) from error
     try:
-        # The former owner may have removed the file between our opening and our locking of it.
+        # The former owner may have deleted the file between the open and the lock.
         if _lock(descriptor, fcntl.LOCK_EX, home) and _is_in_place(descriptor, home.pid_file):
             os.fchmod(descriptor, 0o600)
-            taken, descriptor = descriptor, -1
-            return taken
+            locked, descriptor = descriptor, -1
+            return locked
         return None
     finally:
         if descriptor >= 0:
@@ -190,7 +196,7 @@ def _attempt(home: Home) -> int | None:
 
 def _lock(descriptor: int, kind: int, home: Home) -> bool:
     try:
-        # flock and not lockf: it belongs to this opening of the file, and no other closing of the file ends it.
+        # flock, not lockf: closing another descriptor of the same file would release a lockf lock.
         fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
@@ -211,27 +217,27 @@ def _is_in_place(descriptor: int, path: Path) -> bool:
         return False
 
 
-def _content(descriptor: int, home: Home) -> bytes:
+def _read(descriptor: int, home: Home) -> bytes:
     try:
-        return os.pread(descriptor, _LONGEST, 0)
+        return os.pread(descriptor, _MAX_BYTES, 0)
     except OSError as error:
         raise _unusable(home, error) from error
 
 
-def _understand(content: bytes) -> Sighting:
-    """What the file's first line says, as if nobody held the lock."""
+def _parse(content: bytes) -> DaemonInfo:
+    """Parse the file's first line; the state is STALE until the caller has checked the lock."""
     try:
         fields = json.loads(content.partition(b"\n")[0])
     except (ValueError, RecursionError):
-        return Sighting(State.STALE)
+        return DaemonInfo(DaemonState.STALE)
     process = process_in(fields)
     if process is None:
-        return Sighting(State.STALE)
+        return DaemonInfo(DaemonState.STALE)
     if not isinstance(fields, dict):
-        return Sighting(State.STALE, process)
+        return DaemonInfo(DaemonState.STALE, process)
     host, port, version = fields.get("host"), fields.get("port"), fields.get("version")
-    return Sighting(
-        State.STALE,
+    return DaemonInfo(
+        DaemonState.STALE,
         process,
         host if isinstance(host, str) else None,
         port if isinstance(port, int) and 0 < port < 65_536 else None,
@@ -241,5 +247,5 @@ def _understand(content: bytes) -> Sighting:
 
 def _unusable(home: Home, error: OSError) -> DaemonError:
     return DaemonError(
-        f"The pid file {home.pid_file} cannot be used ({error.strerror}). See that it is a file of yours, or remove it."
+        f"The pid file {home.pid_file} cannot be used ({error.strerror}). Make sure that you own it, or remove it."
     )

@@ -1,4 +1,4 @@
-"""Takes secrets out of texts before they reach a log: by their values, and by the shapes that secrets have."""
+"""Masks secrets in text before it reaches a log: known values, and anything that looks like a secret."""
 
 import json
 import re
@@ -7,26 +7,28 @@ from typing import Final, NamedTuple
 from urllib.parse import quote, quote_plus
 
 from tinyagi.settings.home import Home
-from tinyagi.settings.notation import Unreadable, decode
+from tinyagi.settings.json_tree import JsonSyntaxError, decode
 from tinyagi.settings.secrets import MASK, values
 
-_SHORTEST: Final = 6
-"""Characters: whoever takes shorter texts out takes everyday words out."""
+_MIN_CHARS: Final = 6
+"""A shorter secret would mask everyday words."""
 _CUT: Final = "…"
+"""Marks the place where a text was shortened."""
 
 _SHAPES: Final = re.compile(
     r"(?P<header>\b(?:proxy-)?authorization\b[\"']?\s*[:=]\s*[\"']?(?:(?:bearer|basic|token)\s+)?)[^\s\"',;]{3,}"
     r"|(?P<scheme>\bbearer\s+)[\w.~+/=-]{12,}"
     r"|(?P<query>[?&](?:[a-z_]*token|[a-z_]*key|secret|password)=)[^&\s\"'#]+"
     r"|(?P<address>://[^\s/:@\"']+:)[^\s/@\"']+(?=@)"
+    r"|(?P<agent>\bagent\.[a-z0-9][a-z0-9_-]{0,63}\.)[0-9a-f]{64}"
     r"|(?P<key>\b(?:sk|xox[abp]|gh[opsu])[-_])[\w-]{16,}",
     re.IGNORECASE,
 )
-"""Secrets that nobody named: a program may print one that stands in no setting."""
+"""The forms of unknown secrets: a program may print one that is not in the settings."""
 
 
 class Redactor:
-    """Replaces secrets by a mask. Knows the environment's at once, and the settings' as often as their file changes."""
+    """Replaces secrets by a mask: those of the environment, and those of settings.json, read again when it changes."""
 
     def __init__(self, home: Home, environment: Mapping[str, str]) -> None:
         self._file = home.settings_file
@@ -35,22 +37,22 @@ class Redactor:
         self._compile()
 
     def __call__(self, text: str) -> str:
-        """The text without secrets. Looks at the settings' file first: a new key is hidden from its first line on."""
+        """Mask the text. Checks settings.json first, so that a new key is masked from the first line on."""
         self._refresh()
         return self._mask(text)
 
     def _mask(self, text: str) -> str:
         text = self._known.sub(MASK, text) if self._known is not None else text
         if _CUT in text:
-            text = self._without_beginnings(text)
+            text = self._mask_cut_secrets(text)
         return _SHAPES.sub(lambda found: f"{next(filter(None, found.groups()))}{MASK}", text)
 
-    def _without_beginnings(self, text: str) -> str:
-        """A text that was cut may end within a secret."""
+    def _mask_cut_secrets(self, text: str) -> str:
+        """Mask the start of a secret before each cut: a shortened text may end within one."""
         pieces = text.split(_CUT)
-        return _CUT.join([*map(self._without_beginning, pieces[:-1]), pieces[-1]])
+        return _CUT.join([*map(self._mask_cut_secret, pieces[:-1]), pieces[-1]])
 
-    def _without_beginning(self, piece: str) -> str:
+    def _mask_cut_secret(self, piece: str) -> str:
         if self._heads is not None:
             for head in self._heads.finditer(piece, max(0, len(piece) - len(self._forms[0]))):
                 rest = piece[head.start() :]
@@ -65,8 +67,8 @@ class Redactor:
             if stamp == self._stamp:
                 return
             raw = decode(self._file.read_bytes())
-        except (OSError, Unreadable):
-            # What was secret a moment ago stays so.
+        except (OSError, JsonSyntaxError):
+            # Keep masking the secrets known so far.
             return
         self._stamp = stamp
         known = len(self._secrets)
@@ -75,11 +77,11 @@ class Redactor:
             self._compile()
 
     def _compile(self) -> None:
-        # The longest first: an alternation takes what fits first, and one secret may begin like another.
+        # Longest first: an alternation takes the first match, and one secret may be a prefix of another.
         self._forms = sorted({form for secret in self._secrets for form in _forms(secret)}, key=len, reverse=True)
         self._known = re.compile("|".join(map(re.escape, self._forms))) if self._forms else None
-        # Looks ahead, so that one beginning may lie within another.
-        heads = "|".join(sorted({re.escape(form[:_SHORTEST]) for form in self._forms}))
+        # A lookahead, so that matches may overlap.
+        heads = "|".join(sorted({re.escape(form[:_MIN_CHARS]) for form in self._forms}))
         self._heads = re.compile(f"(?={heads})") if heads else None
 
 
@@ -90,14 +92,14 @@ class _Stamp(NamedTuple):
 
 
 def _forms(secret: str) -> Iterator[str]:
-    """The secret as it may stand in a text: as it is, on one line, quoted for Python or JSON, or within an address."""
+    """The secret as it may appear in text: plain, on one line, quoted for Python or JSON, or encoded in a URL."""
     plain = {secret, secret.strip(), " ".join(secret.split()), *(line.strip() for line in secret.splitlines())}
-    quoted = {*plain, *_each(plain)}
-    # A message that quotes a text may be quoted itself.
-    yield from (form for form in {*quoted, *_each(quoted)} if len(form) >= _SHORTEST)
+    quoted = {*plain, *_encoded(plain)}
+    # A quoted text may be quoted once more.
+    yield from (form for form in {*quoted, *_encoded(quoted)} if len(form) >= _MIN_CHARS)
 
 
-def _each(texts: Iterable[str]) -> Iterator[str]:
+def _encoded(texts: Iterable[str]) -> Iterator[str]:
     for text in texts:
         yield json.dumps(text)[1:-1]
         yield json.dumps(text, ensure_ascii=False)[1:-1]

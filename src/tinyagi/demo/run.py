@@ -1,4 +1,4 @@
-"""Plays the demo: a home of its own, the engine as a real process, kill -9 in the middle, and another engine."""
+"""Runs the demo in a new home: an engine process, kill -9 in the middle, a second engine, then the lake."""
 
 import asyncio
 import json
@@ -8,39 +8,57 @@ import time
 from asyncio.subprocess import Process
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from tinyagi.daemon.starting import start
-from tinyagi.demo.report import Story, read_log, tell
-from tinyagi.demo.scenario import LETTERS, SCRIPTS, SETTINGS
+from tinyagi.daemon.control import start_daemon
+from tinyagi.demo.scenario import DEMO_MESSAGES, SCRIPTS, SETTINGS
+from tinyagi.demo.story import Story, read_log, story_of
 from tinyagi.domain.errors import InvalidInput, TinyAGIError
+from tinyagi.domain.ids import ConversationId
+from tinyagi.domain.traces import TracedMessage
 from tinyagi.engine.inbox import Inbox, Incoming
 from tinyagi.server.http import bind
-from tinyagi.settings.document import Document
-from tinyagi.settings.environment import DEFAULT_PORT, PORT_NAMES, TOKEN_NAME, snapshot
+from tinyagi.settings.environment import LOOPBACK, PORT_NAMES, TOKEN_NAME, api_port, snapshot
 from tinyagi.settings.home import Home
-from tinyagi.settings.server import LOOPBACK
-from tinyagi.store.base import Store
+from tinyagi.settings.settings_file import SettingsFile
+from tinyagi.store.store import Store
+from tinyagi.system.clock import wall_clock
 from tinyagi.wiring import open_inbox
 
-Progress = Callable[[str], None]
-"""Called with what is going on."""
+if TYPE_CHECKING:
+    from tinyagi.pipeline.progress import Progress, Summary
+    from tinyagi.pipeline.report.model import Report
+
+OnStep = Callable[[str], None]
+"""Called with a line about the current step."""
 
 
 class DemoFailed(TinyAGIError):
-    """The engine process ended when it should not have."""
+    """The engine process ended too early."""
+
+
+@dataclass(frozen=True, slots=True)
+class Archived:
+    """The demo as read from the lake."""
+
+    summary: "Summary"
+    report: "Report"
+    longest: tuple[TracedMessage, ...]
+    """The conversation with the slowest chain of messages."""
 
 
 def home_in(folder: Path) -> Home:
     return Home(folder / "home")
 
 
-async def play(folder: Path, progress: Progress) -> Story:
-    """Play every letter to its end and tell what happened."""
+async def run_scenario(folder: Path, progress: OnStep) -> Story:
+    """Run every message of the scenario to its end and return the story."""
     home = home_in(folder)
-    _furnish(home, folder / "workspace")
+    _write_home(home, folder / "workspace")
     async with open_inbox(home) as (store, inbox):
-        began = time.monotonic()
+        started = time.monotonic()
         progress("the engine starts")
         async with _engine(home) as first:
             await _send(inbox, progress)
@@ -51,20 +69,34 @@ async def play(folder: Path, progress: Progress) -> Story:
         async with _engine(home) as second:
             progress("a second engine takes over")
             await _until_done(store, second, progress)
-            seconds = time.monotonic() - began
+            seconds = time.monotonic() - started
             second.send_signal(signal.SIGTERM)
             await second.wait()
-        return tell(await read_log(store), seconds)
+        return story_of(await read_log(store), seconds)
 
 
-def stay(home: Home) -> str:
-    """Leave the company at work, with its API on the usual port if that is free, and return its address."""
-    port = DEFAULT_PORT if _is_free(DEFAULT_PORT) else 0
-    Document(home).update({"server": {"port": port}})
-    started = start(home, _environment(), token=None).daemon
-    if started.url is None:
-        raise DemoFailed(f"The daemon does not say where it is; see {home.logs}.")
-    return started.url
+def keep_running(home: Home) -> str:
+    """Start a daemon on the demo's home and return its address: the usual port, or any free one if that is taken."""
+    port = api_port(snapshot())
+    SettingsFile(home).update({"server": {"port": port if _is_free(port) else 0}})
+    daemon = start_daemon(home, _environment(), token=None).daemon
+    if daemon.url is None:
+        raise DemoFailed(f"The daemon has no address; see {home.logs}.")
+    return daemon.url
+
+
+async def archive(home: Home, progress: "Progress") -> Archived:
+    """Run the pipeline on the demo's events and read the lake as the API does."""
+    # Heavy imports.
+    from tinyagi.lake_service import LakeService  # noqa: PLC0415
+    from tinyagi.pipeline.lake import Lake  # noqa: PLC0415
+    from tinyagi.pipeline.report.read_report import read_report  # noqa: PLC0415
+    from tinyagi.pipeline.serve.archive import LakeArchive  # noqa: PLC0415
+
+    summary = await asyncio.to_thread(LakeService(home).run, progress)
+    report = await asyncio.to_thread(read_report, Lake(home.lake), days=1, now=wall_clock())
+    longest = ConversationId(report.slowest[0].conversation_id)
+    return Archived(summary, report, await LakeArchive(home.lake).conversation(longest))
 
 
 def _is_free(port: int) -> bool:
@@ -76,11 +108,11 @@ def _is_free(port: int) -> bool:
 
 
 def _environment() -> dict[str, str]:
-    """Without what is meant for an installation of one's own."""
+    """This environment without the port and the token of the user's own installation."""
     return {name: value for name, value in snapshot().items() if name not in {*PORT_NAMES, TOKEN_NAME}}
 
 
-def _furnish(home: Home, workspace: Path) -> None:
+def _write_home(home: Home, workspace: Path) -> None:
     home.prepare()
     settings = {**SETTINGS, "workspace": {"path": str(workspace)}}
     home.settings_file.write_text(json.dumps(settings, indent=2), encoding="utf-8")
@@ -89,46 +121,46 @@ def _furnish(home: Home, workspace: Path) -> None:
         (workspace / agent / "script.toml").write_text(script, encoding="utf-8")
 
 
-async def _send(inbox: Inbox, progress: Progress) -> None:
-    for letter in LETTERS:
-        progress(f"{letter.sender} writes on {letter.channel}")
-        await inbox.submit(Incoming(letter.text, channel=letter.channel, sender=letter.sender))
+async def _send(inbox: Inbox, progress: OnStep) -> None:
+    for message in DEMO_MESSAGES:
+        progress(f"{message.sender} writes on {message.channel}")
+        await inbox.submit(Incoming(message.text, channel=message.channel, sender=message.sender))
 
 
 async def _until_running(store: Store, engine: Process, agent: str, text: str) -> None:
-    """Wait until the agent is in the middle of this piece of work: a crash between two runs would prove little."""
+    """Wait until the agent runs the message with this text: a crash between two runs would prove little."""
     while True:
         seen = store.changes.version
         if any(message.agent == agent and text in message.message for message in await store.queue.processing()):
             return
-        await _change(store, seen, engine)
+        await _wait_for_change(store, seen, engine)
 
 
-async def _until_done(store: Store, engine: Process, progress: Progress) -> None:
+async def _until_done(store: Store, engine: Process, progress: OnStep) -> None:
     while True:
         seen = store.changes.version
         depth = await store.queue.depth()
         if depth.pending == depth.processing == 0:
             return
         progress(f"{depth.completed} done, {depth.processing} running, {depth.pending} waiting")
-        await _change(store, seen, engine)
+        await _wait_for_change(store, seen, engine)
 
 
-async def _change(store: Store, seen: int, engine: Process) -> None:
-    """Wait until the store has changed; raise DemoFailed when nobody is left who could change it."""
+async def _wait_for_change(store: Store, seen: int, engine: Process) -> None:
+    """Wait for a change in the store; raise DemoFailed when the engine has ended."""
     change, end = asyncio.ensure_future(store.changes.beyond(seen)), asyncio.ensure_future(engine.wait())
     await asyncio.wait([change, end], return_when=asyncio.FIRST_COMPLETED)
-    for waiting in (change, end):
-        waiting.cancel()
+    for future in (change, end):
+        future.cancel()
     if end.done() and not end.cancelled():
         raise DemoFailed(f"The engine ended with exit code {end.result()} in the middle of the demo.")
 
 
 @asynccontextmanager
 async def _engine(home: Home) -> AsyncIterator[Process]:
-    """The engine as a process of its own, ended with the block whatever happens."""
+    """An engine process, killed at the end of the block if it still runs."""
     command = (sys.executable, "-m", "tinyagi", "run", "--home", str(home.path), "--quiet")
-    # Its warnings are part of the plot: they are in the story that is told at the end.
+    # The story at the end shows the engine's warnings, so they do not go to the terminal.
     output = home.logs / "demo.out"
     output.touch(mode=0o600)
     with output.open("ab") as log:

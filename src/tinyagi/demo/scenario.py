@@ -1,4 +1,4 @@
-"""What the demo plays: a small company on the scripted provider, what people write to it, and what each agent does."""
+"""The demo's scenario: a small company of scripted agents, the messages of people, and each agent's script."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,18 +8,20 @@ TEAM: Final = "dev"
 
 
 @dataclass(frozen=True, slots=True)
-class Letter:
-    """What a person writes, and where from."""
+class DemoMessage:
+    """A message from a person, and its channel."""
 
     sender: str
     channel: str
     text: str
 
 
-LETTERS: Final = (
-    Letter("Ada", "telegram", "@dev Ship the login page by tonight."),
-    Letter("Grace", "discord", "We release 2.0 today. [@coder: tag the release] [@writer: write the announcement]"),
-    Letter("Linus", "web", "@tester Run the suite on the old server."),
+DEMO_MESSAGES: Final = (
+    DemoMessage("Ada", "telegram", "@dev Ship the login page by tonight."),
+    DemoMessage(
+        "Grace", "discord", "We release 2.0 today. [@coder: tag the release] [@writer: write the announcement]"
+    ),
+    DemoMessage("Linus", "web", "@tester Run the suite on the old server."),
 )
 
 SETTINGS: Final[Mapping[str, Any]] = {
@@ -34,14 +36,14 @@ SETTINGS: Final[Mapping[str, Any]] = {
             "leader_agent": "manager",
         }
     },
-    # Fractions of a second instead of minutes, so that the demo shows retries while somebody watches.
+    # Fractions of a second instead of minutes, so that retries happen during the demo.
     "queue": {"attempts": 3, "retry_base_seconds": 0.2, "retry_factor": 2, "recover_seconds": 1},
-    # Nobody writes but the people of the demo, and its daemon takes nobody's port.
+    # No heartbeat messages, and a free port for the daemon.
     "monitoring": {"heartbeat_interval": 0},
     "server": {"port": 0},
 }
 
-# The first reply whose `when` is found in the prompt is given; see docs/howto/script-an-agent.md.
+# An agent answers with the first reply whose `when` occurs in the prompt; see docs/howto/script-an-agent.md.
 SCRIPTS: Final[Mapping[str, str]] = {
     "manager": """
 [[reply]]

@@ -2,19 +2,19 @@
 
 
 class TinyAGIError(Exception):
-    """Root of the tree: catch it at the edge of a process to print a sentence instead of a stack trace."""
+    """Root of the tree. The edge of a process catches it and prints a sentence instead of a stack trace."""
 
 
 class RefusedRequest(TinyAGIError):
-    """The request cannot be granted as it is; nothing was changed. The same request is refused again."""
+    """The request is refused and nothing was changed. Repeating the same request does not help."""
 
 
 class InvalidInput(RefusedRequest, ValueError):
-    """What was asked cannot be done as asked."""
+    """The request itself is invalid."""
 
 
 class ClaimLost(RefusedRequest):
-    """The claim is no longer held, because it was recovered, stopped or finished before."""
+    """The claim is no longer held: it was recovered, stopped or finished."""
 
     def __init__(self, claim_id: str, agent: str) -> None:
         super().__init__(f"Claim {claim_id} on lane {agent} is no longer held. Drop this run's result; it runs again.")
@@ -23,10 +23,10 @@ class ClaimLost(RefusedRequest):
 
 
 class DuplicateMessage(RefusedRequest):
-    """A message with this id is stored already: the first one counts."""
+    """A message with this id is already stored; the first one counts."""
 
     def __init__(self, message_id: str) -> None:
-        super().__init__(f"Message {message_id} is stored already. Use another messageId to send it again.")
+        super().__init__(f"Message {message_id} is already stored. Use another messageId to send it again.")
         self.message_id = message_id
 
 
@@ -35,15 +35,15 @@ class NotFound(RefusedRequest):
 
 
 class Conflict(RefusedRequest):
-    """Something of the same name is there already, or still in use."""
+    """The name is already taken, or the thing is still in use."""
 
 
 class StoreError(TinyAGIError):
-    """The store cannot be read or written. A refused request is none of these."""
+    """The store cannot be read or written; never raised for a refused request."""
 
 
 class StoreBusy(StoreError):
-    """Another process holds the write lock for longer than the time-out; nothing was written."""
+    """Another process held the write lock beyond the timeout; nothing was written."""
 
 
 class StoreFull(StoreError):
@@ -63,11 +63,11 @@ class StoreFailed(StoreError):
 
 
 class StatementRefused(StoreError):
-    """The database refused what was to be written, such as a broken constraint: a repeat would be refused, too."""
+    """The database refused the write, for example for a broken constraint; a repeat would be refused too."""
 
 
 class OutcomeUnknown(StoreError):
-    """The commit itself failed, so the write may or may not be there: repeat it with the same messageId."""
+    """The commit itself failed, so the write may or may not be stored; repeat it with the same messageId."""
 
 
 class StoreClosed(StoreError):
@@ -75,12 +75,12 @@ class StoreClosed(StoreError):
 
 
 class NewerDatabase(StoreError):
-    """The database was written by a newer version; it is left untouched."""
+    """A newer version wrote the database; it is left untouched."""
 
 
 class OlderDatabase(StoreError):
-    """The database is of an earlier version, and only the daemon brings it to this one; it is left untouched."""
+    """An earlier version wrote the database and only the daemon migrates it; it is left untouched."""
 
 
 class MigrationFailed(StoreError):
-    """The database could not be brought to this version; it is as it was before."""
+    """The database could not be migrated to this version; it is unchanged."""

@@ -1,4 +1,4 @@
-"""Server-sent events out of bytes that arrive in pieces of any size, with the id to go on from."""
+"""Parses server-sent events from chunks of any size, and keeps the id to resume from."""
 
 from collections.abc import Iterator
 from typing import Final, NamedTuple
@@ -6,29 +6,29 @@ from typing import Final, NamedTuple
 from tinyagi.domain.errors import TinyAGIError
 
 MAX_EVENT: Final = 1_048_576
-"""Bytes of one line and of one event's data; a stream that needs more is not the one that was asked for."""
+"""Bytes of one line and of one event's data; a stream with more is not an event stream of this API."""
 
 _BYTE_ORDER_MARK: Final = "\ufeff"
 
 
 class EventTooLong(TinyAGIError):
-    """A line or an event does not end; reading on would fill the memory."""
+    """A line or an event exceeds the limit; reading on would fill the memory."""
 
 
 class ServerEvent(NamedTuple):
     name: str
-    """Empty when the stream gives none."""
+    """Empty when the stream sends none."""
     data: str
     id: str | None = None
     """None when the event has no id of its own."""
 
 
 class EventReader:
-    """Takes bytes, gives events. Lines end in CR, LF or both; a character may be cut anywhere."""
+    """Turns bytes into events. Lines end in CR, LF or both; a chunk may end inside a character."""
 
     def __init__(self, last_id: str | None = None, *, longest: int = MAX_EVENT) -> None:
         self.last_id = last_id
-        """Where to go on after this connection; an event without data moves it as well."""
+        """The id to resume from after this connection; an event without data moves it as well."""
         self._longest = longest
         self._line: list[bytes] = []
         self._name = ""
@@ -40,7 +40,7 @@ class EventReader:
         self._at_start = True
 
     def feed(self, chunk: bytes) -> Iterator[ServerEvent]:
-        """Yield the events that these bytes complete; raise EventTooLong rather than keep too much."""
+        """Yield the events that these bytes complete; raise EventTooLong for an event beyond the limit."""
         if self._after_cr and chunk.startswith(b"\n"):
             chunk = chunk[1:]
             self._after_cr = False
@@ -54,7 +54,7 @@ class EventReader:
                 yield from self._end_line()
 
     def finish(self) -> Iterator[ServerEvent]:
-        """Yield the last event when the stream ended without the empty line that completes it."""
+        """Yield the last event when the stream ended without its closing empty line."""
         if self._line:
             yield from self._end_line()
         yield from self._dispatch()

@@ -1,18 +1,18 @@
-"""Facts of the event log: one frozen type per fact. The fields are the payload; together they rebuild every table."""
+"""The events of the log: one frozen type each, whose fields are the payload. Together they rebuild every table."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 from tinyagi.domain.ids import AgentId, ClaimId, MessageId, TeamId
-from tinyagi.domain.messages import Usage
+from tinyagi.domain.limits import Usage
 
 Row = Mapping[str, Any]
 """A whole row: column name to value."""
 
 
 class Event:
-    """Base of all facts. `type` names the fact on the wire and never changes; `version` counts its payload's shape."""
+    """Base of all events. `type` is the name on the wire and never changes; `version` counts the payload's shapes."""
 
     __slots__ = ()
     type: ClassVar[str]
@@ -21,7 +21,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class RecordedEvent:
-    """A fact as the log holds it."""
+    """An event as the log stores it."""
 
     id: int
     type: str
@@ -66,7 +66,7 @@ class ChainStepStart(Event):
 
 @dataclass(frozen=True, slots=True)
 class AgentProgress(Event):
-    """Text while a run is going on: live only, never stored."""
+    """Text of a run in progress: live only, never stored."""
 
     type = "agent_progress"
     claim_id: ClaimId
@@ -75,7 +75,7 @@ class AgentProgress(Event):
 
 @dataclass(frozen=True, slots=True)
 class ChainStepDone(Event):
-    """A run ended well: its messages are completed, its answer is in the agent's history."""
+    """A run succeeded: its messages are completed, its answer is in the agent's history."""
 
     type = "chain_step_done"
     claim_id: ClaimId
@@ -133,17 +133,17 @@ class MessageFailed(Event):
     reason: str
     available_at: int
     usage: Usage | None = None
-    """What the failed run used; told once per run, with its primary message."""
+    """What the failed run used; recorded once per run, with its primary message."""
 
 
 @dataclass(frozen=True, slots=True)
 class MessageDead(Event):
-    """No further attempt by itself: the last one failed, or the message was abandoned before it ran."""
+    """No automatic retry: the last attempt failed, or the message was abandoned before it ran."""
 
     type = "message_dead"
     id: int
     claim_id: ClaimId | None
-    """None when no run ended with it; then `attempt` is the number of those before."""
+    """None when no run ended with it; `attempt` then counts the earlier runs."""
     attempt: int
     kind: str
     reason: str
@@ -163,7 +163,7 @@ class MessageStopped(Event):
 
 @dataclass(frozen=True, slots=True)
 class MessageReleased(Event):
-    """The run was given up without a verdict, at shutdown or by an interrupt: pending again, no attempt used."""
+    """The run ended without a result, at shutdown or by an interrupt: pending again, no attempt used."""
 
     type = "message_released"
     id: int
@@ -185,7 +185,7 @@ class MessageRecovered(Event):
 
 @dataclass(frozen=True, slots=True)
 class MessageRetried(Event):
-    """A person sent a dead message again, with a fresh budget of attempts and perhaps another text."""
+    """A person retried a dead message: its attempts start over, perhaps with another text."""
 
     type = "message_retried"
     id: int
@@ -194,7 +194,7 @@ class MessageRetried(Event):
 
 @dataclass(frozen=True, slots=True)
 class MessageMoved(Event):
-    """A pending message was given to another lane."""
+    """A pending message moved to another lane."""
 
     type = "message_moved"
     id: int
@@ -216,7 +216,7 @@ class ResponseAcked(Event):
 
 @dataclass(frozen=True, slots=True)
 class ResponseFailed(Event):
-    """A delivery failed; with `final` it is not tried again."""
+    """A delivery failed; `final` means no further attempt."""
 
     type = "response_failed"
     id: int
@@ -234,7 +234,7 @@ class ChatPosted(Event):
 
 @dataclass(frozen=True, slots=True)
 class RowImported(Event):
-    """A row that stood in the database before its events did: `row` holds every column."""
+    """A row that is older than the event log; `row` holds every column."""
 
     type = "row_imported"
     table: str
@@ -243,7 +243,7 @@ class RowImported(Event):
 
 @dataclass(frozen=True, slots=True)
 class LoopStopped(Event):
-    """A brake refused what an agent wanted to hand on."""
+    """A brake refused an agent's hand-offs."""
 
     type = "loop_stopped"
     reason: str
@@ -263,7 +263,7 @@ class BudgetReached(Event):
 
 @dataclass(frozen=True, slots=True)
 class SessionLost(Event):
-    """The provider did not know the stored session any more; the run started a new one."""
+    """The provider no longer knew the stored session; the run started a new one."""
 
     type = "session_lost"
     provider: str
@@ -272,7 +272,7 @@ class SessionLost(Event):
 
 @dataclass(frozen=True, slots=True)
 class SessionReset(Event):
-    """The agent starts afresh: its stored sessions are forgotten."""
+    """The agent's stored sessions were deleted; its next run starts a new one."""
 
     type = "session_reset"
     by: str

@@ -1,4 +1,4 @@
-"""Names of things: typed ids, the pattern for ids people choose, and the source of ids we make."""
+"""Typed ids, the pattern for ids that people choose, and the source of generated ids."""
 
 import re
 from functools import lru_cache
@@ -28,15 +28,15 @@ class IdSource:
     """Makes `prefix_xxxxxxxx` ids: four characters of the second, four of a counter.
 
     Ids made close in time sort close together, so inserts stay on few pages of the unique index. The counter makes
-    them distinct within a process; its random start makes a clash with another process unlikely, and the database's
-    UNIQUE makes it harmless: the store jumps to another place and asks again.
+    them distinct within a process. Its random start makes a clash with another process unlikely, and the database's
+    UNIQUE makes a clash harmless: the store moves the counter and takes another id.
     """
 
     def __init__(self, start: int) -> None:
         self._counter = start
 
     def jump(self, start: int) -> None:
-        """Go on from another place, away from a range that somebody else is using."""
+        """Continue from another number, away from a range that another process is using."""
         self._counter = start
 
     def new(self, prefix: str, now_ms: int) -> str:

@@ -1,21 +1,27 @@
-"""Messages and their lifecycle: statuses, the table of legal transitions, threads, and what a finished run leaves."""
+"""Messages: what the queue stores, the thread each belongs to, and which messages share a run."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable
 from enum import StrEnum
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tinyagi.domain.errors import InvalidInput
 from tinyagi.domain.ids import MAX_MESSAGE_ID, AgentId, ClaimId, ConversationId, MessageId, TeamId, is_valid_id
-from tinyagi.domain.responses import NOBODYS_CHANNELS
-from tinyagi.domain.texts import check_text
+from tinyagi.domain.responses import UNDELIVERED_CHANNELS
+from tinyagi.domain.texts import check_key, check_text
 
 if TYPE_CHECKING:
-    from tinyagi.domain.brakes import Brakes
-    from tinyagi.domain.events import Event, TeamChainStart
-    from tinyagi.domain.sessions import Session, SessionId
-    from tinyagi.domain.spending import Charge
+    from tinyagi.domain.events import Event
+
+ROOM_CHANNEL: Final = "chatroom"
+RESERVED_CHANNELS: Final = UNDELIVERED_CHANNELS | {ROOM_CHANNEL, "internal"}
+"""Channels of the engine's own messages. No chat is behind them, so a person's message there would get no answer."""
+ROOM_PRIORITY: Final = -1
+PASSIVE_PRIORITY: Final = -2
+"""A passive room post. It starts no run and blocks no other message; the agent's next run takes it along."""
+
+CHAT_CHANNELS: Final = frozenset({"discord", "telegram", "whatsapp", "web"})
+MAX_MESSAGES: Final = 20
+MAX_CHARACTERS: Final = 32_000
 
 
 class Status(StrEnum):
@@ -23,14 +29,6 @@ class Status(StrEnum):
     PROCESSING = "processing"
     COMPLETED = "completed"
     DEAD = "dead"
-
-
-ROOM_CHANNEL: Final = "chatroom"
-RESERVED_CHANNELS: Final = NOBODYS_CHANNELS | {ROOM_CHANNEL, "internal"}
-"""Names of the engine's own messages: no chat is behind them, so a person's message there would never be answered."""
-ROOM_PRIORITY: Final = -1
-PASSIVE_PRIORITY: Final = -2
-"""Of a room post that starts no run and holds back nothing: it waits for the agent's next run and comes along."""
 
 
 class NewMessage(NamedTuple):
@@ -42,41 +40,44 @@ class NewMessage(NamedTuple):
     sender: str = "API"
     sender_id: str | None = None
     message_id: MessageId | None = None
-    """Idempotency key; the store makes one with the channel as prefix when the client gives none."""
+    """Idempotency key; when None, the store makes one with the channel as prefix."""
     files: tuple[str, ...] = ()
     from_agent: AgentId | None = None
     team: TeamId | None = None
     conversation_id: ConversationId | None = None
-    """None starts a conversation that is named after this message."""
+    """None starts a conversation named after this message."""
     parent_message_id: MessageId | None = None
     hop: int = 0
     priority: int = 0
     available_at: int = 0
-    """Not to be run before this instant; 0 is at once, whatever the clock does."""
+    """The earliest instant of its run; 0 is at once, even after the clock was set back."""
     thread: str | None = None
-    """None derives it: one thread per channel and person."""
+    """None derives one thread per channel and person."""
     facts: "tuple[Event, ...]" = ()
-    """Further facts about this message, recorded in the same transaction."""
+    """Further events about this message, recorded in the same transaction."""
 
     def check(self) -> None:
-        """Raise InvalidInput for what no store may take."""
+        """Raise InvalidInput for a message that no store may accept."""
         if not self.agent:
             raise InvalidInput("A message needs an agent: route it first.")
         if not is_valid_id(self.agent):
-            raise InvalidInput(f"{self.agent!r} is no agent id: use small letters, digits, - and _.")
+            raise InvalidInput(f"{self.agent!r} is not an agent id: use small letters, digits, - and _.")
         if not is_valid_id(self.channel):
-            raise InvalidInput(f"{self.channel!r} is no channel: use small letters, digits, - and _.")
+            raise InvalidInput(f"{self.channel!r} is not a channel name: use small letters, digits, - and _.")
         if self.message_id is not None and not 0 < len(self.message_id) <= MAX_MESSAGE_ID:
             raise InvalidInput(
                 f"A messageId has 1 to {MAX_MESSAGE_ID} characters, this one has {len(self.message_id)}."
             )
         if self.priority < ROOM_PRIORITY and (self.channel != ROOM_CHANNEL or self.available_at > 0):
-            raise InvalidInput(f"A priority below {ROOM_PRIORITY} is kept for room posts that wake nobody.")
+            raise InvalidInput(f"A priority below {ROOM_PRIORITY} is reserved for passive room posts.")
         check_text(f"{self.message}{self.sender}{self.sender_id}{self.message_id}")
+        check_key("sender", self.sender)
+        check_key("senderId", self.sender_id or "")
+        check_key("messageId", self.message_id or "")
 
 
 class Message(NamedTuple):
-    """A stored message: a row of the view `message_rows`, whose columns stand in this order."""
+    """A stored message: a row of the view `message_rows`, fields in column order."""
 
     id: int
     message_id: MessageId
@@ -109,7 +110,7 @@ class Message(NamedTuple):
 
     @property
     def attempt(self) -> int:
-        """The number of the run that is going on or comes next, from 1."""
+        """The number of the current or next run, from 1."""
         return self.retry_count + 1
 
     @property
@@ -122,101 +123,15 @@ class Message(NamedTuple):
 
     @property
     def priority_once_tried(self) -> int:
-        """What failed runs alone the next time, so a room post that only came along has to start that run itself."""
+        """The priority of a retry. A failed message runs alone, so a passive room post must now start its own run."""
         return max(self.priority, ROOM_PRIORITY)
 
 
-class Claim(NamedTuple):
-    """A hold on a lane and on the messages of one run; the first message is the primary."""
-
-    id: ClaimId
-    agent: AgentId
-    messages: tuple[Message, ...]
-    started_at: int
-    lease_until: int
-    holds: int
-    """How often in a row the lane was held because its provider was unavailable."""
-    sessions: "tuple[SessionId, ...]" = ()
-    """Where the agent may go on: for all its threads, and for the primary's."""
-
-    @property
-    def primary(self) -> Message:
-        return self.messages[0]
-
-    @property
-    def attempt(self) -> int:
-        return self.primary.attempt
-
-    def session_id(self, thread: str, provider: str) -> str | None:
-        """The session that this provider is to resume, or None to start a new one."""
-        found = (one.session_id for one in self.sessions if one.thread == thread and one.provider == provider)
-        return next(found, None)
-
-    @property
-    def is_room_only(self) -> bool:
-        """True when the run answers nobody: every message is a room post."""
-        return self.primary.is_room_post and all(message.is_room_post for message in self.messages)
-
-
-@dataclass(frozen=True, slots=True)
-class Handoff:
-    """Work for a teammate; the text is what the teammate reads."""
-
-    to: AgentId
-    message: str
-    team: TeamId | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class RoomPost:
-    """A line in a team's chat room, and the text that each other member reads."""
-
-    team: TeamId
-    message: str
-    members: tuple[AgentId, ...]
-    prompt: str
-    wakes: bool = True
-    """False lets the post wait for each member's next run instead of starting one."""
-
-
-@dataclass(frozen=True, slots=True)
-class Usage:
-    """What a run used; None where the provider does not tell."""
-
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    cache_tokens: int | None = None
-    cost: float | None = None
-    provider: str | None = None
-    model: str | None = None
-
-
-class Outcome(NamedTuple):
-    """All that a successful run leaves behind; stored in one transaction or not at all."""
-
-    answer: str
-    response: str | None = None
-    """What the person reads; None when it is the answer itself."""
-    files: tuple[str, ...] = ()
-    metadata: Mapping[str, str] = MappingProxyType({})
-    handoffs: tuple[Handoff, ...] = ()
-    posts: tuple[RoomPost, ...] = ()
-    usage: Usage | None = None
-    facts: "tuple[Event, ...]" = ()
-    session: "Session | None" = None
-    """Where the agent's next run goes on; None leaves what is stored."""
-    charge: "Charge | None" = None
-    brakes: "Brakes | None" = None
-    """Limits for what is handed on: the excess is refused with an event and a notice."""
-    chain: "TeamChainStart | None" = None
-    """Recorded, with its team, when the conversation has belonged to no team so far."""
-
-
 def thread_of(message: NewMessage | Message, conversation_id: str) -> str:
-    """One partner's line within a lane: a person on a channel, a teammate in a conversation, or a room."""
+    """The message's thread within its lane: one per person and channel, per teammate and conversation, or per room."""
     if message.thread is not None:
         return message.thread
-    # A channel starts with neither sign, so a person can never get into the line of a room or of a teammate.
+    # A channel starts with neither sign, so a person can never join the thread of a room or of a teammate.
     if message.channel == ROOM_CHANNEL:
         return f"#{message.team}"
     if message.from_agent is not None:
@@ -226,3 +141,40 @@ def thread_of(message: NewMessage | Message, conversation_id: str) -> str:
 
 def teammate_thread(from_agent: AgentId, conversation_id: str) -> str:
     return f"@{from_agent}/{conversation_id}"
+
+
+class Batching(StrEnum):
+    THREAD = "thread"
+    """One run takes a person's waiting chat messages and the room posts for this agent."""
+    ALL = "all"
+    """One run takes everything pending in the lane and answers the primary's sender."""
+    NONE = "none"
+    """Each message gets its own run. Passive room posts still come along, because they never start one."""
+
+
+def joins_thread(primary: Message) -> bool:
+    """True when other messages of the primary's thread may share its run; false for hand-offs and direct calls."""
+    return primary.channel in CHAT_CHANNELS and primary.from_agent is None and not primary.failed_before
+
+
+def coalesce(primary: Message, candidates: Iterable[Message]) -> tuple[Message, ...]:
+    """Return the primary and then, in the order of their ids, the candidates that fit into its run.
+
+    A message that failed before runs alone, and later messages of its thread wait behind it. A message that no longer
+    fits closes the batch for its thread, so no later message of the thread overtakes it.
+    """
+    if primary.failed_before:
+        return (primary,)
+    chosen = [primary]
+    characters = len(primary.message)
+    waiting: set[str] = set()
+    for candidate in sorted(candidates, key=lambda message: message.id):
+        if candidate.id == primary.id or candidate.thread in waiting:
+            continue
+        full = len(chosen) >= MAX_MESSAGES or characters + len(candidate.message) > MAX_CHARACTERS
+        if full or candidate.failed_before:
+            waiting.add(candidate.thread)
+            continue
+        chosen.append(candidate)
+        characters += len(candidate.message)
+    return tuple(chosen)

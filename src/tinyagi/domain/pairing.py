@@ -1,19 +1,11 @@
-"""Who may write from a chat: unknown people get a code, which the owner approves."""
+"""Pairing: how an unknown sender on a chat channel becomes an approved one."""
 
 from dataclasses import dataclass
-from datetime import timedelta
-from typing import Final
-
-ALPHABET: Final = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"
-"""Without I, O, 0 and 1, which look alike."""
-CODE_LENGTH: Final = 8
-CODE_LIFE: Final = timedelta(hours=1)
-MAX_PENDING: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
 class PairingRequest:
-    """Somebody unknown wrote, and was told this code."""
+    """A message from an unknown sender, who received this code."""
 
     code: str
     channel: str
@@ -25,6 +17,8 @@ class PairingRequest:
 
 @dataclass(frozen=True, slots=True)
 class PairedSender:
+    """A sender that the owner approved."""
+
     channel: str
     sender_id: str
     sender: str

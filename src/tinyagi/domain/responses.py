@@ -1,5 +1,6 @@
-"""Answers on their way to people, lines in chat rooms, and the history of an agent: the rows and their statuses."""
+"""Responses to people, chat room lines and agent history: their rows and statuses, and the notices people read."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -14,8 +15,11 @@ class ResponseStatus(StrEnum):
     FAILED = "failed"
 
 
-NOBODYS_CHANNELS: Final = frozenset({"heartbeat", "schedule", "board"})
-"""No chat is behind them: their answers are read in the agent's history, so none has to be fetched."""
+UNDELIVERED_CHANNELS: Final = frozenset({"heartbeat", "schedule", "board"})
+"""Channels without a chat. Their answers go to the agent's history only; no client fetches them."""
+
+PREVIEW_END: Final = "(The full answer is attached.)"
+"""How a preview ends; the response's last file holds the whole text."""
 
 
 class Role(StrEnum):
@@ -24,7 +28,7 @@ class Role(StrEnum):
 
 
 class Response(NamedTuple):
-    """A stored response: a row of the view `response_rows`, whose columns stand in this order."""
+    """A stored response: a row of the view `response_rows`, fields in column order."""
 
     id: int
     message_id: MessageId
@@ -52,7 +56,7 @@ class Response(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class NewResponse:
-    """A message to a person that answers nothing: sent by an agent or a tool on its own account."""
+    """A message to a person that answers no message: an agent or a tool sends it unprompted."""
 
     channel: str
     sender: str
@@ -84,16 +88,32 @@ class HistoryEntry(NamedTuple):
     message_id: MessageId
     content: str
     created_at: int
+    from_agent: AgentId | None = None
+    """The teammate that wrote it."""
+
+
+def paths_in(text: str) -> list[str]:
+    """The paths in a JSON array. Other tools write this column too, so anything else gives an empty list."""
+    try:
+        paths = json.loads(text)
+    except (ValueError, RecursionError):
+        return []
+    return [path for path in paths if isinstance(path, str)] if isinstance(paths, list) else []
 
 
 def dead_notice(agent: str, reason: str) -> str:
-    """What a person reads when their message died."""
-    return f"@{agent} could not answer this message: {_in_short(reason)}. It is kept: retry it when that is mended."
+    """The notice to the sender of a message that died."""
+    return f"@{agent} could not answer this message: {_in_short(reason)}. It is kept and can be retried."
+
+
+def cancel_notice(agent: str) -> str:
+    """The notice to the sender of a message that was cancelled while it waited."""
+    return f"This message to @{agent} was cancelled before it was answered."
 
 
 def held_notice(agent: str, reason: str) -> str:
-    """What a person reads when their message waits for somebody to mend the agent's provider."""
-    return f"@{agent} cannot work now: {_in_short(reason)}. Your message waits and runs when that is mended."
+    """The notice to the sender of a message that waits until a person fixes the agent's provider."""
+    return f"@{agent} cannot work now: {_in_short(reason)}. Your message waits and runs once that is fixed."
 
 
 def _in_short(reason: str) -> str:

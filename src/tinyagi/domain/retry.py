@@ -1,15 +1,22 @@
-"""What follows a failed run: another attempt after a pause, a hold of the whole lane, or the end."""
+"""The retry policy: after a failed run a message is retried, waits while its lane is held, or is dead."""
 
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 from typing import Final, assert_never
 
-from tinyagi.domain.durations import millis
-from tinyagi.domain.messages import Message, Usage
-from tinyagi.domain.spending import Charge
+from tinyagi.domain.instants import millis
+from tinyagi.domain.limits import Charge, Usage
+from tinyagi.domain.messages import Message
 
 LONGEST: Final = timedelta(days=1)
+NEEDS_FIX: Final = "needs a fix: "
+"""Prefix of a hold's reason when the hold lasts until a person changes something."""
+
+
+def needs_fix(hold_reason: str | None) -> bool:
+    """True when waiting alone does not help: a program or a key is missing, a model is unknown."""
+    return (hold_reason or "").startswith(NEEDS_FIX)
 
 
 class FailureKind(StrEnum):
@@ -18,7 +25,7 @@ class FailureKind(StrEnum):
     UNAVAILABLE = "unavailable"
     """The provider cannot work now: 429, usage limit, authentication, missing program, 5xx."""
     TIMEOUT = "timeout"
-    """A limit fired: not worth more than one further try, whatever the earlier ones failed of."""
+    """A limit fired. Worth one further try at most, whatever the earlier attempts failed of."""
     CRASH = "crash"
     """The process that held the claim is gone."""
 
@@ -29,12 +36,12 @@ class Failure:
     reason: str
     retry_after: timedelta | None = None
     needs_person: bool = False
-    """It does not mend by itself: a program is missing, a key is wrong."""
+    """Waiting does not help: a program is missing, a key is wrong."""
     usage: Usage | None = None
     """What the run used before it failed."""
     charge: Charge | None = None
     notice: str | None = None
-    """What the sender is told although the message is not dead."""
+    """A notice to the sender of a message that is not dead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +53,12 @@ class Retry:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Back to pending as it was: the lane is held, not the message; uses no attempt."""
+    """Back to pending, unchanged: the lane is held, not the message. Uses no attempt."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dead:
-    """No further attempt by itself."""
+    """No automatic retry."""
 
 
 Verdict = Retry | Wait | Dead
@@ -64,14 +71,14 @@ class RetryPolicy:
     base: timedelta = timedelta(seconds=2)
     factor: int = 4
     jitter: float = 0.2
-    """A pause is stretched or shortened by up to this share, so that many retries do not arrive together."""
+    """Each pause varies by up to this share, so that many retries do not arrive together."""
     hold_base: timedelta = timedelta(seconds=15)
     hold_cap: timedelta = timedelta(minutes=15)
     delivery_attempts: int = 10
     delivery_cap: timedelta = timedelta(minutes=15)
 
     def verdict(self, failure: Failure, message: Message, now: int, roll: float) -> Verdict:
-        """Decide for one message; `roll` in [0, 1) is the dice of the jitter."""
+        """Decide what happens to one message; `roll` in [0, 1) sets the jitter."""
         match failure.kind:
             case FailureKind.UNAVAILABLE:
                 return Wait()
@@ -88,18 +95,18 @@ class RetryPolicy:
         return Retry(at=now + self._pause(self.base, message.attempt, roll))
 
     def hold_until(self, failure: Failure, holds: int, now: int, roll: float) -> int:
-        """The instant until which a lane rests when its provider is unavailable for the n-th time in a row."""
+        """The end of a lane's hold; `holds` counts the holds in a row before this one."""
         if failure.retry_after is not None and failure.retry_after > timedelta():
             return now + millis(failure.retry_after)
         return now + min(self._pause(self.hold_base, holds + 1, roll), millis(self.hold_cap))
 
     def deliver_again_at(self, attempts: int, now: int, roll: float) -> int | None:
-        """When to try a response again after its n-th failed delivery, or None when it has failed for good."""
+        """When to try a response again after this many failed deliveries, or None when it has failed for good."""
         if attempts >= self.delivery_attempts:
             return None
         return now + min(self._pause(self.base, attempts, roll), millis(self.delivery_cap))
 
     def _pause(self, base: timedelta, attempt: int, roll: float) -> int:
-        # Both are bounded: a large count must not grow into a number the database cannot hold.
+        # Bound the exponent and the pause: a large count must not become a number the database cannot store.
         plain = min(millis(base) * float(self.factor) ** min(attempt - 1, 16), millis(LONGEST))
         return round(plain * (1 + self.jitter * (2 * roll - 1)))

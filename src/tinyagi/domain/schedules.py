@@ -1,12 +1,16 @@
 """Schedules: messages that are sent when they are due."""
 
 from dataclasses import dataclass, replace
-from typing import NewType, TypedDict
+from typing import Final, NewType, TypedDict
 
 from tinyagi.domain.errors import InvalidInput
 from tinyagi.domain.ids import AgentId
 
 ScheduleId = NewType("ScheduleId", str)
+
+CHANNEL: Final = "schedule"
+"""Default channel of a schedule; its answers go to no chat."""
+SENDER: Final = "Scheduler"
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,10 +19,10 @@ class NewSchedule:
     agent_id: AgentId
     message: str
     cron: str | None = None
-    """Five fields; or `run_at`, never both."""
+    """Five fields. A schedule has either `cron` or `run_at`, never both."""
     run_at: int | None = None
-    channel: str = "schedule"
-    sender: str = "Scheduler"
+    channel: str = CHANNEL
+    sender: str = SENDER
     enabled: bool = True
     timezone: str | None = None
     """An IANA name; None is the machine's own zone."""
@@ -37,9 +41,9 @@ class Schedule:
     enabled: bool
     timezone: str | None
     next_at: int | None
-    """When it is due next; None when it never is again."""
+    """When it is due next; None when it is never due again."""
     last_at: int | None
-    """The due time it was last sent for; kept by the store."""
+    """The due time of the last message sent; set by the store."""
     created_at: int
     updated_at: int
 
@@ -58,10 +62,10 @@ class ScheduleFields(TypedDict, total=False):
     timezone: str | None
 
 
-def with_fields(schedule: Schedule, fields: ScheduleFields) -> Schedule:
+def with_schedule_fields(schedule: Schedule, fields: ScheduleFields) -> Schedule:
     """The schedule with these fields changed; its next due instant stays.
 
-    With `cron` alone a single instant becomes a repeated one, with `run_at` alone the other way round.
+    `cron` alone turns a one-time schedule into a recurring one; `run_at` alone does the reverse.
     """
     changed = replace(schedule, **fields)
     if fields.get("cron") is not None and "run_at" not in fields:
@@ -72,7 +76,7 @@ def with_fields(schedule: Schedule, fields: ScheduleFields) -> Schedule:
 
 
 def check(schedule: NewSchedule | Schedule) -> None:
-    """Raise InvalidInput for what no store may take."""
+    """Raise InvalidInput for a schedule that no store may accept."""
     if not schedule.label:
         raise InvalidInput("A schedule needs a label.")
     if (schedule.cron is None) == (schedule.run_at is None):

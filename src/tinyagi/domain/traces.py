@@ -1,4 +1,4 @@
-"""A conversation as it went: its messages, and for each the runs that were made for it."""
+"""Traces: the messages of a conversation, each with its runs."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -14,10 +14,11 @@ from tinyagi.domain.events import (
     MessageReleased,
     MessageStopped,
 )
-from tinyagi.domain.messages import Message, Usage
+from tinyagi.domain.limits import Usage
+from tinyagi.domain.messages import Message
 
 RunEnd = MessageFailed | MessageDead | MessageStopped | MessageReleased | MessageRecovered
-"""What became of one message of a run that gave no answer."""
+"""How one message of a run without an answer ended."""
 RunEvent = ChainStepStart | ChainStepDone | RunEnd
 _WITH_USAGE: Final = (ChainStepDone, MessageFailed, MessageDead)
 
@@ -37,7 +38,7 @@ RUN_EVENTS: Final[Mapping[str, type[RunEvent]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One run, from its claim to what became of it."""
+    """One run, from its claim to its end."""
 
     claim_id: str
     number: int
@@ -49,7 +50,7 @@ class Attempt:
     """`running`, or the type of the event that ended it: chain_step_done, message_failed, …"""
     reason: str | None
     usage: Usage | None
-    """Told with the primary message only, so that a sum counts each run once."""
+    """Set for the primary message only, so that a sum counts each run once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,7 @@ class ConversationSummary:
     sender: str
     agent: str
     message: str
-    """The text it began with."""
+    """The text of the first message."""
     open: int
     total: int
     dead: int
@@ -78,12 +79,12 @@ class ConversationSummary:
     updated_at: int
 
 
-def trace(messages: Iterable[Message], log: Iterable[tuple[int, RunEvent]]) -> tuple[TracedMessage, ...]:
+def build_trace(messages: Iterable[Message], log: Iterable[tuple[int, RunEvent]]) -> tuple[TracedMessage, ...]:
     """Join messages with the events of their runs, each with its instant, in the order of the log."""
     runs: dict[int, dict[str, _Run]] = defaultdict(dict)
     for at, event in log:
         if event.claim_id is None:
-            # It died without a run.
+            # The message died without a run.
             continue
         for number in event.ids if isinstance(event, ChainStepStart | ChainStepDone) else (event.id,):
             runs[number].setdefault(event.claim_id, _Run()).add(at, event)
@@ -97,7 +98,7 @@ def _traced(message: Message, runs: "Mapping[str, _Run]") -> TracedMessage:
 
 
 class _Run:
-    """What the log tells of one run and one of its messages; the beginning may have been pruned."""
+    """The events of one run and one of its messages; the first ones may have been pruned."""
 
     def __init__(self) -> None:
         self.start: ChainStepStart | None = None

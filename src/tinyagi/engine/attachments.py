@@ -1,85 +1,166 @@
-"""Files in answers: `[send_file: path]` attaches what lies in the agent's workspace or in the files folder."""
+"""Which files may be sent: `[send_file: path]` tags, attachments of messages, long answers as files.
 
+A sent file is a copy of the checked one: an agent may replace the original with a link at any moment.
+"""
+
+import os
 import re
-from collections.abc import Sequence
+import shutil
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
+from secrets import token_hex
 from typing import Final
 
-from tinyagi.domain.code_spans import mask_code
 from tinyagi.domain.errors import InvalidInput
-from tinyagi.system.files import put_in_place, write_aside
+from tinyagi.domain.responses import PREVIEW_END
+from tinyagi.domain.tags import mask_code
+from tinyagi.system.copies import copy_descriptor, open_below
+from tinyagi.system.files import make_folder, put_in_place, sync, write_aside
 
-_TAG: Final = re.compile(r"\[send_file:(?P<path>[^\[\]\n]+)\]")
+_OPENING: Final = "[send_file:"
+_TAG: Final = re.compile(re.escape(_OPENING) + r"[^\[\]\n]+\]")
 MAX_FILES: Final = 20
 PREVIEW: Final = 1_000
+SENT: Final = "sent"
+RECEIVED: Final = "received"
+_UNPRINTABLE: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 @dataclass(frozen=True, slots=True)
 class Attached:
-    """The text without its tags, the files that may be sent, and a line about each that may not."""
+    """The text without its tags, the files that may be sent, and a line about each refused one."""
 
     text: str
     files: tuple[str, ...] = ()
     refused: tuple[str, ...] = ()
 
 
-def attach(text: str, folders: Sequence[Path]) -> Attached:
-    """Take the tags out of the text; relative paths start in the first folder, and real paths decide."""
-    if "[send_file:" not in text:
-        return Attached(text)
-    files: list[str] = []
-    refused: list[str] = []
-    pieces: list[str] = []
-    at = 0
-    # Tags in code are text, as everywhere.
-    for tag in _TAG.finditer(mask_code(text)):
-        named = text[tag.start("path") : tag.end("path")].strip()
-        pieces.append(text[at : tag.start()])
-        at = tag.end()
-        found = find_file(named, folders)
-        if isinstance(found, Path) and len(files) < MAX_FILES:
-            files.append(str(found))
-        else:
-            refused.append(f"({found if isinstance(found, str) else f'more than {MAX_FILES} files: {named}'})")
-    pieces.append(text[at:])
-    return Attached("".join(pieces).strip(), tuple(dict.fromkeys(files)), tuple(refused))
+def names_files(text: str) -> bool:
+    return _OPENING in text
 
 
-def find_file(named: str, folders: Sequence[Path]) -> Path | str:
-    """The real path of a file below one of the folders, or why it is not sent.
+def attach(text: str, folders: Sequence[Path], files_folder: Path, largest: int) -> Attached:
+    """Remove the tags from the text and copy their files; relative paths start in the first folder.
 
-    Links are followed first: what counts is where they lead.
+    Takes the first `MAX_FILES` names only. Blocks.
     """
-    try:
-        path = (folders[0] / Path(named).expanduser()).resolve()
-        inside = any(path.is_relative_to(folder.resolve()) for folder in folders)
-        if inside and path.is_file():
-            return path
-    except (OSError, RuntimeError, ValueError):
-        inside = True
-    if not inside:
-        return f"not attached, it is outside the workspace: {named}"
-    return f"not attached, there is no such file: {named}"
+    # Tags in code blocks are plain text, as for all tags.
+    tags = [tag.span() for tag in _TAG.finditer(mask_code(text))]
+    named = dict.fromkeys(text[start + len(_OPENING) : end - 1].strip() for start, end in tags)
+    found = [take_file(name, folders, files_folder, largest) for name in islice(named, MAX_FILES)]
+    refused = [f"({reason})" for reason in found if isinstance(reason, str)]
+    if len(named) > MAX_FILES:
+        refused.append(f"({len(named) - MAX_FILES:,} more files are not attached: a message takes at most {MAX_FILES})")
+    files = dict.fromkeys(str(path) for path in found if isinstance(path, Path))
+    return Attached(_without(text, tags), tuple(files), tuple(refused))
 
 
-def confined(named: str, folders: Sequence[Path]) -> str:
-    """The real path of a file below one of the folders; raise InvalidInput when it is anywhere else."""
-    found = find_file(named, folders)
+def _without(text: str, spans: Sequence[tuple[int, int]]) -> str:
+    ends = [0, *(end for _, end in spans)]
+    starts = [*(start for start, _ in spans), len(text)]
+    return "".join(text[end:start] for end, start in zip(ends, starts, strict=True)).strip()
+
+
+def checked_file(name: str, folders: Sequence[Path], files: Path, largest: int, kind: str = SENT) -> str:
+    """The path of a file that may be sent, as `take_file` returns it; raise InvalidInput when there is none."""
+    found = take_file(name, folders, files, largest, kind)
     if isinstance(found, str):
         raise InvalidInput(f"The file is {found}.")
     return str(found)
 
 
+def take_file(name: str, folders: Sequence[Path], files: Path, largest: int, kind: str = SENT) -> Path | str:
+    """A file that may be sent, or the reason why not: it has to be below one of the folders or in `files`.
+
+    Links are resolved first and their target counts; after that no link is followed. A file in `files` belongs to the
+    home and is sent as it is; any other is copied into a new folder below `files/<kind>`, so that it keeps its name.
+    """
+    try:
+        path = ((folders[0] if folders else files) / Path(name).expanduser()).resolve()
+        roots = [folder.resolve() for folder in (files, *folders)]
+        root = next((root for root in roots if path.is_relative_to(root)), None)
+        if root is None:
+            return f"not attached, it is outside the workspace: {name}"
+        source = open_below(root, path.relative_to(root))
+    except (OSError, RuntimeError, ValueError):
+        return f"not attached, there is no such file: {name}"
+    with os.fdopen(source, "rb") as opened:
+        reason = _reason_against(os.fstat(opened.fileno()), largest)
+        if not reason and root == roots[0]:
+            return path
+        try:
+            copy = None if reason else _copied(opened.fileno(), path.name, files / kind, largest)
+        except OSError as error:
+            copy, reason = None, f"it cannot be copied ({error.strerror})"
+    return copy or f"not attached, {reason or _too_large(largest)}: {name}"
+
+
+def _reason_against(found: os.stat_result, largest: int) -> str:
+    if found.st_nlink > 1:
+        return "the file has another name elsewhere (a hard link), send a copy of it"
+    return _too_large(largest) if found.st_size > largest else ""
+
+
+def _too_large(largest: int) -> str:
+    return f"it is larger than {largest / 1_000_000:g} MB (responses.max_file_megabytes)"
+
+
+def _copied(source: int, name: str, folder: Path, largest: int) -> Path | None:
+    """The copy, durable and under the same name in a new folder; None when it is too large."""
+    new_folder = folder / token_hex(8)
+    make_folder(folder, 0o700)
+    new_folder.mkdir(0o700)
+    copy = new_folder / _UNPRINTABLE.sub("_", name)
+    if not copy_descriptor(source, copy, largest):
+        new_folder.rmdir()
+        return None
+    sync(new_folder)
+    sync(folder)
+    return copy
+
+
+def discard_copies(paths: Collection[str], files: Path) -> None:
+    """Delete copies that `take_file` made for a message that was not stored. Blocks."""
+    for path in map(Path, paths):
+        if path.parent.parent == files / RECEIVED:
+            shutil.rmtree(path.parent, ignore_errors=True)
+
+
+def sweep(files: Path, in_use: Collection[str], before: float) -> int:
+    """Delete unused copies and long answers that are older than an instant in seconds.
+
+    Other files of the folder stay: people put them there. Names are compared, not paths: a home may have moved, or have
+    two paths.
+    """
+    used = {part for path in in_use for part in Path(path).parts[-2:]}
+    made = (*(files / SENT).glob("*"), *(files / RECEIVED).glob("*"))
+    unused = [path for path in made if path.name not in used and _is_older(path, before)]
+    for path in unused:
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+    return len(unused)
+
+
+def _is_older(path: Path, before: float) -> bool:
+    try:
+        return path.lstat().st_mtime < before
+    except FileNotFoundError:
+        return False
+
+
 def write_long_answer(text: str, folder: Path, name: str) -> Path:
-    """Store a long answer durably as a file of its own and return its path; a repeat writes the same file again."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    path = folder / f"response_{name}.md"
+    """Store a long answer durably as a file and return its path; a repeat writes the same file again."""
+    make_folder(folder / SENT, 0o700)
+    path = folder / SENT / f"response_{name}.md"
     put_in_place(write_aside(path, text.encode()), path)
     return path
 
 
 def preview(text: str) -> str:
-    """The beginning of a long answer, cut between words."""
+    """The start of a long answer, cut between words."""
     cut = text[:PREVIEW].rsplit(None, 1)[0] if " " in text[:PREVIEW] else text[:PREVIEW]
-    return f"{cut.rstrip()} …\n\n(The full answer is attached.)"
+    return f"{cut.rstrip()} …\n\n{PREVIEW_END}"

@@ -22,17 +22,17 @@ from tinyagi.domain.ids import AgentId, TeamId
 from tinyagi.domain.messages import NewMessage
 from tinyagi.domain.texts import check_text
 from tinyagi.engine.inbox import Inbox, Incoming
-from tinyagi.engine.rules import Rulebook
-from tinyagi.store.records import Board
+from tinyagi.settings.effective import EffectiveSettingsCache
+from tinyagi.store.board import BoardStore
 
 
 class TaskBoard:
     """Changes of the board. A task that moves into progress is sent to its assignee; without one it moves silently."""
 
-    def __init__(self, board: Board, inbox: Inbox, rulebook: Rulebook) -> None:
+    def __init__(self, board: BoardStore, inbox: Inbox, effective: EffectiveSettingsCache) -> None:
         self._board = board
         self._inbox = inbox
-        self._rulebook = rulebook
+        self._effective = effective
 
     async def add_project(self, new: NewProject) -> Project:
         """Raise InvalidInput, and Conflict when its prefix is taken."""
@@ -83,7 +83,7 @@ class TaskBoard:
         """What the assignee is, an agent when nothing is said; raise InvalidInput when there is none of that name."""
         if assignee is None:
             return None
-        roster = self._rulebook.current.roster
+        roster = self._effective.current.roster
         if named is AssigneeType.TEAM:
             if TeamId(assignee) not in roster.teams:
                 raise InvalidInput(
@@ -100,7 +100,7 @@ def _text_of(task: Task) -> str:
         f"Task {task.identifier}: {task.title}",
         task.description.strip(),
         f"It is yours now. When you are done, say what you did in a comment on task {task.id} of the board and move it "
-        "to `review`, or to `done` if nobody needs to look at it. Your skill tasks tells how.",
+        "to `review`, or to `done` if no one has to review it. See your skill `tasks`.",
     ]
     return "\n\n".join(filter(None, parts))
 

@@ -1,4 +1,4 @@
-"""Daily budgets: whether a run may start, and until when it waits otherwise."""
+"""Daily budgets: whether a run may start, and otherwise how long it waits."""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -8,24 +8,24 @@ from typing import Final
 from tinyagi.domain.errors import TinyAGIError
 from tinyagi.domain.events import BudgetReached
 from tinyagi.domain.ids import AgentId, TeamId
-from tinyagi.domain.messages import Claim, Usage
-from tinyagi.domain.spending import Budget, Charge, Price, charge, excess, scope_of_team, scopes_of
-from tinyagi.store.base import Spending, Withheld
+from tinyagi.domain.limits import Budget, Charge, Price, Usage, charge, excess, scope_of_team, scopes_of
+from tinyagi.domain.runs import Claim, Deferral
+from tinyagi.store.sessions import SpendStore
 
 log = logging.getLogger(__name__)
 
 HELD: Final = "the daily budget"
-"""How the reason of every hold by a budget begins."""
+"""The start of the reason of every hold by a budget; maintenance recognizes such holds by it."""
 
 
 def local_time() -> datetime:
     return datetime.now().astimezone()
 
 
-class RunWithheld(TinyAGIError):
+class RunDeferred(TinyAGIError):
     """The run may not start now; its messages wait."""
 
-    def __init__(self, reason: str, withheld: Withheld) -> None:
+    def __init__(self, reason: str, withheld: Deferral) -> None:
         super().__init__(reason)
         self.withheld = withheld
 
@@ -33,10 +33,11 @@ class RunWithheld(TinyAGIError):
 class Budgets:
     """Compares what was spent today with the budgets of the settings. A day ends at local midnight."""
 
-    def __init__(self, spending: Spending, now: Callable[[], datetime] = local_time) -> None:
+    def __init__(self, spending: SpendStore, now: Callable[[], datetime] = local_time) -> None:
         self._spending = spending
         self._now = now
-        self._told: set[tuple[str, TeamId]] = set()
+        self._deferred_teams: set[tuple[str, TeamId]] = set()
+        """Teams, by day, with a run that was deferred because the team's budget is used up."""
         self._unpriced: set[str] = set()
 
     def charge(
@@ -46,22 +47,22 @@ class Budgets:
         claim: Claim,
         budgets: Mapping[str, Budget],
     ) -> Charge | None:
-        """What a run adds to today's spend."""
+        """What a run adds to today's spend; None when its usage is unknown."""
         if usage is None:
             return None
         made = charge(usage, price, self._today(), scopes_of(claim.agent, claim.primary.team))
         if made is not None and usage.cost is None and price == Price():
-            self._miss_price(usage.model or "", budgets)
+            self._warn_of_missing_price(usage.model or "", budgets)
         return made
 
-    def _miss_price(self, model: str, budgets: Mapping[str, Budget]) -> None:
-        """Say once that a budget cannot see what a model costs."""
+    def _warn_of_missing_price(self, model: str, budgets: Mapping[str, Budget]) -> None:
+        """Warn once per model that a budget cannot count its cost."""
         if model not in self._unpriced and any(budget.cost is not None for budget in budgets.values()):
             self._unpriced.add(model)
             log.warning("no price is known for %s: it counts as free. Set limits.prices in the settings.", model)
 
     async def check(self, claim: Claim, budgets: Mapping[str, Budget]) -> None:
-        """Raise RunWithheld when a budget that this run counts for is used up."""
+        """Raise RunDeferred when a budget that this run counts towards is used up."""
         if not budgets:
             return
         team = claim.primary.team
@@ -71,22 +72,22 @@ class Budgets:
         midnight = self._midnight_ms()
         over_team = team if team is not None and over.scope == scope_of_team(team) else None
         if over_team is not None:
-            # From now on the team's messages are passed over; other work of the lane goes on.
-            self._told.add((self._today(), over_team))
+            # From now on claims skip the team's messages; the lane continues with its other work.
+            self._deferred_teams.add((self._today(), over_team))
         notice = (
-            f"@{claim.agent} cannot start on this now: {over.reason}. It goes on at midnight or with a higher limit."
+            f"@{claim.agent} cannot start on this now: {over.reason}. It continues at midnight or with a higher limit."
         )
         fact = BudgetReached(over.scope, over.reason, midnight)
-        raise RunWithheld(over.reason, Withheld(fact, notice, midnight if over_team is None else None))
+        raise RunDeferred(over.reason, Deferral(fact, notice, midnight if over_team is None else None))
 
     async def held_teams(self, budgets: Mapping[str, Budget]) -> frozenset[TeamId]:
-        """Teams whose budget is used up and whose members were told so."""
+        """Teams whose budget is used up and whose senders have got a notice."""
         today = self._today()
-        self._told = {(day, team) for day, team in self._told if day == today}
-        if not self._told:
+        self._deferred_teams = {(day, team) for day, team in self._deferred_teams if day == today}
+        if not self._deferred_teams:
             return frozenset()
         spent = await self._spending.of_day(today)
-        return frozenset(team for _, team in self._told if excess([scope_of_team(team)], budgets, spent))
+        return frozenset(team for _, team in self._deferred_teams if excess([scope_of_team(team)], budgets, spent))
 
     async def allows(self, agent: AgentId, budgets: Mapping[str, Budget]) -> bool:
         """True when neither the agent's own budget nor the overall one is used up."""
@@ -99,6 +100,6 @@ class Budgets:
 
     def _midnight_ms(self) -> int:
         now = self._now()
-        # Aware arithmetic on the naive date: the night of a clock change is an hour longer or shorter.
+        # Computed from the naive date: the night of a clock change is an hour longer or shorter.
         midnight = datetime.combine(now.date() + timedelta(days=1), time()).astimezone()
         return int(midnight.timestamp() * 1000)

@@ -1,4 +1,4 @@
-"""The engine: everything that moves messages, started and stopped together."""
+"""The engine: starts and stops everything that moves messages, and is what the server calls."""
 
 import logging
 from collections.abc import AsyncGenerator
@@ -9,147 +9,154 @@ from typing import Final
 from tinyagi.domain.errors import NotFound
 from tinyagi.domain.events import ProcessorStart, ProcessorStop, SettingsRejected
 from tinyagi.domain.ids import AgentId
-from tinyagi.engine.archiving import Archiving
+from tinyagi.engine.active_run import ActiveRun, Stopped
+from tinyagi.engine.answers import Outbox
 from tinyagi.engine.background import SupervisedTasks
 from tinyagi.engine.board import TaskBoard
-from tinyagi.engine.chats import ChatFiles
-from tinyagi.engine.heartbeat import Heartbeat
+from tinyagi.engine.chat_files import ChatFileWriter
+from tinyagi.engine.heartbeat import HeartbeatSender
 from tinyagi.engine.inbox import Inbox
-from tinyagi.engine.lane import Workbench
-from tinyagi.engine.outbox import Outbox
+from tinyagi.engine.lane import EngineContext
+from tinyagi.engine.maintenance import Maintenance
+from tinyagi.engine.pipeline_trigger import PipelineTrigger
 from tinyagi.engine.processor import Processor
-from tinyagi.engine.rules import Rules
-from tinyagi.engine.runs import Run, Stopped
-from tinyagi.engine.scheduler import Scheduler
-from tinyagi.engine.schedules import ScheduleBook
-from tinyagi.engine.upkeep import Upkeep
+from tinyagi.engine.schedules import ScheduleEditor, Scheduler
 from tinyagi.plugins.host import Plugins
+from tinyagi.plugins.specs import LoadedPlugin
+from tinyagi.settings.effective import EffectiveSettings
 from tinyagi.system.processes import this_process
 
 log = logging.getLogger(__name__)
 
 PAGE: Final = 200
-"""Events that plugins get before other tasks have their turn."""
+"""Events per read when plugins get the log."""
 
 
 class Engine:
     """One engine on one home.
 
-    `inbox` takes messages in, `outbox` sends what answers nothing, `live` tells what runs say, `schedules` and `board`
-    take changes, `archiving` tells how far the lake is behind, `background` how the endless tasks are; the rest is in
-    `store`.
+    `inbox` accepts messages, `outbox` sends proactive ones, `live` has the text of running runs, `schedules` and
+    `board` accept changes, `archiving` knows how far the lake is behind, `background` has the state of the background
+    tasks; everything else is in `store`.
     """
 
     def __init__(
         self,
-        bench: Workbench,
+        context: EngineContext,
         inbox: Inbox,
         outbox: Outbox,
-        upkeep: Upkeep,
-        chats: ChatFiles,
+        maintenance: Maintenance,
+        chats: ChatFileWriter,
         plugins: Plugins,
-        archiving: Archiving,
+        archiving: PipelineTrigger,
     ) -> None:
         self.inbox = inbox
         self.outbox = outbox
-        self.live = bench.live
-        self.store = bench.store
+        self.live = context.live
+        self.store = context.store
         self.archiving = archiving
-        self._bench = bench
-        self.settings = bench.rulebook.live
-        self._upkeep = upkeep
+        self._context = context
+        self.settings = context.effective.live
+        self._maintenance = maintenance
         self._chats = chats
         self._plugins = plugins
-        self.schedules = ScheduleBook(bench.store.schedules, bench.rulebook)
-        self.board = TaskBoard(bench.store.board, inbox, bench.rulebook)
-        self.heartbeat = Heartbeat(bench.store, inbox, bench.rulebook, bench.budgets)
-        self._scheduler = Scheduler(bench.store, inbox)
-        self._processor = Processor(bench)
+        self.schedules = ScheduleEditor(context.store.schedules, context.effective)
+        self.board = TaskBoard(context.store.board, inbox, context.effective)
+        self.heartbeat = HeartbeatSender(context.store, inbox, context.effective, context.budgets)
+        self._scheduler = Scheduler(context.store, inbox)
+        self._processor = Processor(context)
         self.background = SupervisedTasks()
-        self._told_plugins = 0
+        self._plugins_through_id = 0
         """The last event that plugins got."""
 
     async def start(self) -> int:
-        """Take back what an earlier engine left, then begin; returns how many messages were taken back."""
-        await self._upkeep.end_orphans()
-        recovered = await self._upkeep.recover()
+        """Recover what an earlier engine left, then start; return the number of recovered messages."""
+        await self._maintenance.end_orphans()
+        recovered = await self._maintenance.recover()
         await self._chats.catch_up()
         started = await self.store.events.append(ProcessorStart(str(this_process())))
         start = self.background.start
         start("settings", partial(self.settings.keep_looking, self._rejected))
-        start("recover", self._upkeep.keep_recovering)
-        start("tidy", self._upkeep.keep_tidying)
-        start("holds", self._upkeep.keep_lifting_holds)
+        start("recover", self._maintenance.keep_recovering)
+        start("tidy", self._maintenance.keep_maintaining)
+        start("holds", self._maintenance.keep_lifting_holds)
         start("chats", self._chats.keep_writing)
         start("schedules", self._scheduler.keep_sending)
-        start("heartbeat", self.heartbeat.keep_beating)
+        start("heartbeat", self.heartbeat.keep_sending)
         if self.archiving.has_pipeline:
-            start("archiving", self.archiving.keep_looking)
+            start("archiving", self.archiving.keep_checking)
         if self._plugins.wants_events:
-            self._told_plugins = started - 1
-            start("plugins", self._keep_telling_plugins)
+            self._plugins_through_id = started - 1
+            start("plugins", self._keep_feeding_plugins)
         start("dispatch", self._processor.keep_dispatching)
         return recovered
 
     async def stop(self, grace: timedelta | None = None) -> None:
-        """Finish or give back what runs within the grace period, end every child, and say so in the log."""
-        patience = timedelta(seconds=self.settings.current.queue.shutdown_grace_seconds) if grace is None else grace
-        tells_plugins = "plugins" in self.background.states
+        """Finish or release runs within the grace period, end every child process, and record the stop in the log."""
+        grace_period = timedelta(seconds=self.settings.current.queue.shutdown_grace_seconds) if grace is None else grace
+        feeds_plugins = "plugins" in self.background.states
         await self.background.stop("dispatch")
-        await self._processor.stop(patience)
+        await self._processor.stop(grace_period)
         await self.background.stop()
         await self.archiving.stop()
-        # What a run started beside itself and left behind, in a session of its own, goes with the engine.
-        await self._upkeep.end_orphans()
+        # Processes that a run detached into another session end with the engine.
+        await self._maintenance.end_orphans()
         await self._chats.catch_up()
         await self.store.events.append(ProcessorStop(str(this_process())))
-        if tells_plugins:
-            await self._tell_plugins()
+        if feeds_plugins:
+            await self._feed_plugins()
         await self._plugins.close()
 
     def halt(self) -> None:
-        """Do not wait any longer: `stop` ends runs at once."""
-        self._bench.halt.set()
+        """End the grace period: `stop` ends runs at once."""
+        self._context.halt.set()
 
     async def stop_run(self, message: int, *, by: str) -> bool:
-        """End the run that this message is part of; its messages become dead. False when it just ended by itself."""
+        """End the run of this message; its messages become dead. False when the run finished first."""
         run = self._run_of(message)
         if run is None:
-            raise NotFound(f"Message {message} is not running.")
+            raise NotFound(
+                f"Message {message} is not running. While it waits, cancel it: DELETE /api/queue/messages/{message}"
+            )
         ended = run.end(Stopped(by))
-        await run.settled.wait()
+        await run.end_written.wait()
         return ended
 
     async def reset(self, agent: AgentId, *, by: str) -> None:
-        """Let the agent start afresh; a run that is going on keeps what it knows but leaves no session."""
+        """Start a new session with the agent's next run; a run in progress keeps its context but leaves no session."""
         await self.store.sessions.reset(agent, by=by)
 
     @property
-    def rules(self) -> Rules:
-        """The settings as the engine uses them now."""
-        return self._bench.rulebook.current
+    def plugins(self) -> tuple[LoadedPlugin, ...]:
+        """All plugins that are not disabled, with their errors."""
+        return self._plugins.loaded
 
-    def runs(self) -> tuple[Run, ...]:
-        return tuple(self._bench.runs.values())
+    @property
+    def rules(self) -> EffectiveSettings:
+        """The settings that the engine uses now."""
+        return self._context.effective.current
 
-    def _run_of(self, message: int) -> Run | None:
-        runs = self._bench.runs.values()
+    def runs(self) -> tuple[ActiveRun, ...]:
+        return tuple(self._context.runs.values())
+
+    def _run_of(self, message: int) -> ActiveRun | None:
+        runs = self._context.runs.values()
         return next((run for run in runs if any(one.id == message for one in run.claim.messages)), None)
 
     async def _rejected(self, reason: str) -> None:
-        log.warning("settings were not taken over: %s", reason)
+        log.warning("the settings were not applied: %s", reason)
         await self.store.events.append(SettingsRejected(reason))
 
-    async def _keep_telling_plugins(self) -> AsyncGenerator[None, None]:
+    async def _keep_feeding_plugins(self) -> AsyncGenerator[None, None]:
         while True:
             seen = self.store.changes.version
-            await self._tell_plugins()
+            await self._feed_plugins()
             yield
             await self.store.changes.beyond(seen)
 
-    async def _tell_plugins(self) -> None:
+    async def _feed_plugins(self) -> None:
         """Hand every new event of the log to the plugins, in order."""
-        while page := await self.store.events.read_after(self._told_plugins, limit=PAGE):
+        while page := await self.store.events.read_after(self._plugins_through_id, limit=PAGE):
             for event in page:
                 self._plugins.dispatch(event)
-            self._told_plugins = page[-1].id
+            self._plugins_through_id = page[-1].id

@@ -5,18 +5,18 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import NamedTuple
 
-from tinyagi.domain.durations import millis
-from tinyagi.domain.errors import InvalidInput
+from tinyagi.domain.board import task_named_in
+from tinyagi.domain.errors import InvalidInput, RefusedRequest
 from tinyagi.domain.events import AgentRouted, Event
 from tinyagi.domain.ids import AgentId, ConversationId, MessageId, TeamId
-from tinyagi.domain.messages import RESERVED_CHANNELS, NewMessage, RoomPost
+from tinyagi.domain.instants import millis
+from tinyagi.domain.messages import RESERVED_CHANNELS, NewMessage
 from tinyagi.domain.responses import ChatMessage
-from tinyagi.domain.routing import Route, fan_out, prompt_from_room, room_posts
-from tinyagi.domain.teams import Roster, Team
-from tinyagi.engine.answers import chain_start
-from tinyagi.engine.attachments import confined
-from tinyagi.engine.rules import Rulebook, Rules
-from tinyagi.store.base import Queue
+from tinyagi.domain.routing import Roster, Route, address_warning, fan_out, room_posts
+from tinyagi.engine.answers import chain_start, room_post
+from tinyagi.engine.attachments import RECEIVED, checked_file, discard_copies
+from tinyagi.settings.effective import EffectiveSettings, EffectiveSettingsCache
+from tinyagi.store.queue import MessageQueue
 
 
 class Incoming(NamedTuple):
@@ -39,16 +39,18 @@ class Submitted(NamedTuple):
     conversation_id: ConversationId
     message_ids: tuple[MessageId, ...]
     """One per target of a message that was fanned out."""
+    warning: str | None = None
+    """For the sender: the text begins with a name that is unknown."""
 
 
 class Inbox:
     """The door of the queue for people. Agents hand work on inside the transaction that completes their run."""
 
-    def __init__(self, queue: Queue, rulebook: Rulebook, clock: Callable[[], int]) -> None:
+    def __init__(self, queue: MessageQueue, effective: EffectiveSettingsCache, clock: Callable[[], int]) -> None:
         """`clock` is that of the queue's store."""
         self._queue = queue
         self._clock = clock
-        self._rulebook = rulebook
+        self._effective = effective
 
     async def submit(self, incoming: Incoming) -> Submitted:
         """Store a message durably, one part per agent it names; raise InvalidInput or DuplicateMessage."""
@@ -59,35 +61,49 @@ class Inbox:
                 f"Channel {incoming.channel!r} is reserved for TinyAGI's own messages, whose answers go to no chat. "
                 "Use another channel, such as api."
             )
-        rules = self._rulebook.current
+        rules = self._effective.current
         routes = _routes(incoming, rules)
         if incoming.files:
             incoming = await asyncio.to_thread(_with_confined_files, incoming, routes, rules)
+        try:
+            return await self._store(incoming, routes, rules)
+        except RefusedRequest:
+            if incoming.files:
+                await asyncio.to_thread(discard_copies, incoming.files, rules.home.files)
+            raise
+
+    async def _store(self, incoming: Incoming, routes: Sequence[Route], rules: EffectiveSettings) -> Submitted:
+        names_agent = incoming.agent is None and incoming.message.startswith(("@", "#"))
+        warning = address_warning(incoming.message, routes, rules.roster) if names_agent else None
         parts = [self._part(incoming, route, rules) for route in routes]
         posts = () if incoming.agent else room_posts(incoming.message, rules.roster)
+        task = task_named_in(incoming.message)
+        if task is not None and len(parts) == 1 and not posts:
+            only = await self._queue.enqueue_for_task(parts[0], task)
+            return Submitted(only.message_id, only.conversation_id, (only.message_id,), warning)
         stored = await self._queue.enqueue_parts(
             parts,
-            posts=[_room_post(post.text, rules.roster.teams[post.team], incoming.sender, rules) for post in posts],
+            posts=[room_post(post.text, rules.roster.teams[post.team], incoming.sender, rules) for post in posts],
         )
         root = stored[0]
-        return Submitted(root.message_id, root.conversation_id, tuple([one.message_id for one in stored]))
+        return Submitted(root.message_id, root.conversation_id, tuple([one.message_id for one in stored]), warning)
 
     def addressed(self, incoming: Incoming) -> NewMessage:
-        """The message for the agent or team that it names, for somebody else to store; raise InvalidInput."""
-        rules = self._rulebook.current
+        """Return the message for the agent or team that it names, without storing it; raise InvalidInput."""
+        rules = self._effective.current
         return self._part(incoming, route_to(incoming.agent or "", incoming.message, rules.roster), rules)
 
     async def post(self, team: TeamId, text: str, sender: str) -> ChatMessage:
         """Say something in a team's chat room."""
-        rules = self._rulebook.current
+        rules = self._effective.current
         room = rules.roster.teams.get(team)
         if room is None:
             raise InvalidInput(f"There is no team {team!r}.")
         if not text.strip():
             raise InvalidInput("A line for the chat room needs a text.")
-        return await self._queue.post(_room_post(text, room, sender, rules), sender=sender)
+        return await self._queue.post(room_post(text, room, sender, rules), sender=sender)
 
-    def _part(self, incoming: Incoming, route: Route, rules: Rules) -> NewMessage:
+    def _part(self, incoming: Incoming, route: Route, rules: EffectiveSettings) -> NewMessage:
         delay = millis(incoming.delay)
         return NewMessage(
             message=route.text,
@@ -103,19 +119,22 @@ class Inbox:
             facts=self._facts(route, rules),
         )
 
-    def _facts(self, route: Route, rules: Rules) -> tuple[Event, ...]:
+    def _facts(self, route: Route, rules: EffectiveSettings) -> tuple[Event, ...]:
         setup = rules.setup_of(route.agent)
         routed = AgentRouted(setup.name, setup.provider, setup.model, route.team)
         return (routed,) if route.team is None else (routed, chain_start(rules.roster.teams[route.team]))
 
 
-def _with_confined_files(incoming: Incoming, routes: Sequence[Route], rules: Rules) -> Incoming:
+def _with_confined_files(incoming: Incoming, routes: Sequence[Route], rules: EffectiveSettings) -> Incoming:
     """Only files that the home or the agent's own workspace holds: a sender must not make an agent read others."""
-    folders = [rules.home.files, *(rules.setup_of(route.agent).workspace for route in routes)]
-    return incoming._replace(files=tuple(confined(file, folders) for file in incoming.files))
+    files, largest = rules.home.files, rules.settings.responses.max_file_bytes
+    folders = [files, *(rules.setup_of(route.agent).workspace for route in routes)]
+    return incoming._replace(
+        files=tuple(checked_file(file, folders, files, largest, RECEIVED) for file in incoming.files)
+    )
 
 
-def _routes(incoming: Incoming, rules: Rules) -> tuple[Route, ...]:
+def _routes(incoming: Incoming, rules: EffectiveSettings) -> tuple[Route, ...]:
     roster = rules.roster
     if incoming.agent is None:
         chat = f"{incoming.channel}:{incoming.sender_id or incoming.sender}"
@@ -133,8 +152,3 @@ def route_to(name: str, text: str, roster: Roster) -> Route:
         return Route(roster.teams[team].leader, team, text)
     known = ", ".join([*roster.agents, *roster.teams])
     raise InvalidInput(f"There is no agent or team {name!r}; known are: {known}.")
-
-
-def _room_post(text: str, team: Team, sender: str, rules: Rules) -> RoomPost:
-    wakes = team.id not in rules.passive_rooms
-    return RoomPost(team.id, text, team.agents, prompt_from_room(team.id, sender, text), wakes)

@@ -1,10 +1,10 @@
-"""What can go wrong in the pipeline: each message names the thing and the remedy."""
+"""Errors of the pipeline. Each message names the thing and the remedy."""
 
 from tinyagi.domain.errors import TinyAGIError
 
 
 class PipelineError(TinyAGIError):
-    """The pipeline could not do what it was asked; the queue is not affected."""
+    """The pipeline failed; the queue is not affected."""
 
 
 class JavaMissing(PipelineError):
@@ -12,11 +12,11 @@ class JavaMissing(PipelineError):
 
 
 class LakeBusy(PipelineError):
-    """Another process writes the lake."""
+    """Another process is writing the lake."""
 
 
 class LakeBroken(PipelineError):
-    """The lake's files do not say what they should."""
+    """The lake's files are damaged or contradict each other."""
 
 
 class LakeChanged(PipelineError):

@@ -1,10 +1,17 @@
-"""The lake for those who read it: every table as the last finished run left it. Needs no Java and no Spark.
+"""One lake on disk: its tables, the manifest that pins their versions, and the writer lock. Needs no Java and no Spark.
+
+`table` is the public entry: a table as the last finished run left it.
 
 from tinyagi.pipeline import lake
 lake.table("silver.runs").to_pyarrow_table(columns=["agent", "cost"])
 """
 
-from collections.abc import Sequence
+import contextlib
+import fcntl
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Final
@@ -14,13 +21,35 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable
 
 from tinyagi.domain.errors import NotFound
-from tinyagi.pipeline.manifest import Manifest, read_manifest
-from tinyagi.pipeline.schema import arrow_schema
+from tinyagi.pipeline.errors import LakeBroken, LakeBusy
 from tinyagi.pipeline.tables.catalog import find_table
 from tinyagi.pipeline.tables.model import DATE
+from tinyagi.pipeline.tables.schema import arrow_schema
 from tinyagi.settings.home import Home, find_home
+from tinyagi.system.files import make_folder, private_files, put_in_place, write_aside
 
 MANIFEST: Final = "manifest.json"
+SPARK: Final = "_spark"
+"""The folder below a lake for Spark's temporary files."""
+FORMAT: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    version: int
+    """The table's Delta version."""
+    through_id: int
+    """The last event that the table includes."""
+
+
+@dataclass(frozen=True, slots=True)
+class LakeManifest:
+    floor: int
+    """The oldest event in bronze."""
+    through_id: int
+    """The last event that every table includes."""
+    written_at: int
+    tables: Mapping[str, Pin]
 
 
 class Lake:
@@ -30,7 +59,7 @@ class Lake:
         self.folder = folder
 
     def path(self, name: str) -> Path:
-        """Where a table lies, whether or not it is there yet."""
+        """The folder of a table, whether or not it exists yet."""
         layer, _, rest = find_table(name).name.partition(".")
         return self.folder / layer / rest
 
@@ -38,11 +67,11 @@ class Lake:
     def manifest_file(self) -> Path:
         return self.folder / MANIFEST
 
-    def manifest(self) -> Manifest | None:
+    def manifest(self) -> LakeManifest | None:
         return read_manifest(self.manifest_file)
 
     def delta(self, name: str, *, as_of: int | datetime | None = None) -> DeltaTable:
-        """The table as of the manifest, or as of an own version or instant; raise NotFound when it is not there."""
+        """The table as of the manifest, or as of a given version or instant; raise NotFound if it does not exist."""
         table = find_table(name)
         if as_of is None:
             manifest = self.manifest()
@@ -62,7 +91,7 @@ class Lake:
         where: pc.Expression | None = None,
         as_of: int | datetime | None = None,
     ) -> pa.Table:
-        """Rows of a table, filtered while its files are read. A column that an older lake lacks is null."""
+        """Rows of a table, filtered during the scan. A column that an older lake lacks is null."""
         schema = arrow_schema(find_table(name))
         dataset = self.delta(name, as_of=as_of).to_pyarrow_dataset(schema=schema)
         return dataset.to_table(columns=list(columns or schema.names), filter=where)
@@ -74,6 +103,52 @@ def table(name: str, *, as_of: int | datetime | None = None, home: Home | None =
 
 
 def between(first: object, last: object) -> pc.Expression:
-    """Partitions of these days, both included."""
+    """A filter for the partitions from `first` to `last`, both included."""
     day = pc.field(DATE)
     return (day >= pa.scalar(first, pa.date32())) & (day <= pa.scalar(last, pa.date32()))
+
+
+@contextlib.contextmanager
+def writer_lock(folder: Path, purpose: str, group: str = "pipeline") -> Iterator[None]:
+    """Lock the lake for writing, or raise LakeBusy at once and name the holder. The lock ends with its process.
+
+    Files written in the block are readable by their owner only.
+    """
+    make_folder(folder, 0o700)
+    path = folder / ".writer.lock"
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.pread(descriptor, 200, 0).decode(errors="replace") or "another process"
+            raise LakeBusy(f"The lake {folder} is being written by {holder}. Try again when that is done.") from None
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, f"`{group} {purpose}`, process {os.getpid()}".encode(), 0)
+        # Spark starts inside this block and inherits the umask.
+        with private_files():
+            yield
+    finally:
+        os.close(descriptor)
+
+
+def read_manifest(path: Path) -> LakeManifest | None:
+    """None when no run has ended yet."""
+    try:
+        found = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        raise LakeBroken(f"{path} cannot be read: {error}. Delete it and run `tinyagi pipeline run`.") from error
+    if found.get("format") != FORMAT:
+        raise LakeBroken(
+            f"{path} was written by another version of TinyAGI (format {found.get('format')}). Update this one."
+        )
+    tables = {name: Pin(**pin) for name, pin in found["tables"].items()}
+    return LakeManifest(found["floor"], found["through_id"], found["written_at"], tables)
+
+
+def write_manifest(path: Path, manifest: LakeManifest) -> None:
+    """Replace the manifest atomically: a reader sees the old one or the new one."""
+    content = json.dumps({"format": FORMAT, **asdict(manifest)}, indent=1, sort_keys=True)
+    put_in_place(write_aside(path, content.encode()), path)

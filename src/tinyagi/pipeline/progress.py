@@ -1,47 +1,38 @@
-"""What a run of the pipeline tells while it works. A screen shows it; a test may do worse at any of these points."""
+"""Progress of a pipeline run, for the terminal; tests kill a run at these points. Imports nothing heavy."""
 
 from dataclasses import dataclass, field
-from typing import Protocol
 
 
-class Progress(Protocol):
+class Progress:
+    """Ignores all progress; a subclass shows what it wants."""
+
+    """Ignores all progress."""
+
     def began(self, stage: str) -> None:
-        """A stage begins: `ingest`, `silver`, `gold`, `tidy`."""
+        """A stage began: `ingest`, `silver`, `gold` or `tidy`."""
 
     def arrived(self, events: int, of: int) -> None:
-        """So many of the new events are in bronze.events."""
+        """`events` of the `of` new events are in bronze.events."""
 
     def planned(self, table: str) -> None:
-        """What is to be written is known; nothing is written yet."""
+        """The table's change is planned; nothing is written yet."""
 
     def staged(self, table: str) -> None:
-        """Its files are written, aside."""
+        """Its files are in the staging folder."""
 
     def moved(self, table: str) -> None:
-        """Its files are in their place, where nobody sees them yet."""
+        """Its files are in the table's folder, not visible before the commit."""
 
     def committed(self, table: str, rows: int) -> None:
-        """They are part of the table."""
+        """Its files are part of the table."""
 
     def finishing(self) -> None:
-        """Every table is up to date; the manifest is not."""
-
-
-class Silent:
-    """Tells nobody."""
-
-    def began(self, stage: str) -> None: ...
-    def arrived(self, events: int, of: int) -> None: ...
-    def planned(self, table: str) -> None: ...
-    def staged(self, table: str) -> None: ...
-    def moved(self, table: str) -> None: ...
-    def committed(self, table: str, rows: int) -> None: ...
-    def finishing(self) -> None: ...
+        """Every table is up to date; the manifest is not written yet."""
 
 
 @dataclass(slots=True)
 class Summary:
-    """What a run did."""
+    """The result of a run."""
 
     run_id: str
     kind: str

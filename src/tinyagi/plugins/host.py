@@ -1,4 +1,4 @@
-"""The plugins of one process: loads them, chains their hooks in the order of names, and tells them of events."""
+"""All plugins of one process: loads them, chains their hooks in the order of names, and sends them events."""
 
 import asyncio
 from collections.abc import Collection, Sequence
@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import Self
 
 from tinyagi.domain.events import RecordedEvent
-from tinyagi.plugins.discovery import find
+from tinyagi.plugins.discovery import find_plugins
 from tinyagi.plugins.plugin import Plugin
-from tinyagi.plugins.registry import Registry
 from tinyagi.plugins.specs import HookContext, LoadedPlugin, Transformed
 
 
 class Plugins:
-    """All loaded plugins. Nothing that one of them does reaches the caller or another plugin."""
+    """All loaded plugins. A failure of one reaches neither the caller nor another plugin."""
 
     def __init__(self, plugins: Sequence[Plugin], home: Path) -> None:
         self._plugins = tuple(plugins)
@@ -37,13 +36,12 @@ class Plugins:
 
         A plugin that cannot be loaded is logged and stays in the list with its error. A disabled one is not imported.
         """
-        registry = Registry()
         plugins: list[Plugin] = []
         try:
-            for candidate in await asyncio.to_thread(find, folder, entry_points=entry_points):
+            for candidate in await asyncio.to_thread(find_plugins, folder, entry_points=entry_points):
                 if candidate.name not in disabled:
                     plugins.append(Plugin(candidate, home=home, limit=timeout))
-                    await plugins[-1].start(registry)
+                    await plugins[-1].start()
         except BaseException:
             await cls(plugins, home).close()
             raise
@@ -56,7 +54,7 @@ class Plugins:
 
     @property
     def loaded(self) -> tuple[LoadedPlugin, ...]:
-        """Every plugin in the order of names, with its present error."""
+        """Every plugin in the order of names, with its current error."""
         return tuple(plugin.listed for plugin in self._plugins)
 
     @property
@@ -65,20 +63,20 @@ class Plugins:
         return any(plugin.wants_events for plugin in self._plugins)
 
     async def incoming(self, text: str, context: HookContext) -> Transformed:
-        """What the agent reads."""
+        """The text that the agent reads."""
         return await self._chain(self._incoming, "transform_incoming", text, context)
 
     async def outgoing(self, text: str, context: HookContext) -> Transformed:
-        """What the person reads, and metadata for the channel."""
+        """The text that the person reads, and metadata for the channel."""
         return await self._chain(self._outgoing, "transform_outgoing", text, context)
 
     def dispatch(self, event: RecordedEvent) -> None:
-        """Tell the plugins that want it, in the order of calls; returns at once and never raises."""
+        """Queue the event for every plugin with a handler for it, in the order of calls; never waits or raises."""
         for plugin in self._plugins:
-            plugin.offer(event)
+            plugin.enqueue_event(event)
 
     async def close(self) -> None:
-        """End all plugins, within the time limit of a call or two."""
+        """End all plugins, within about twice the time limit of a call."""
         await asyncio.gather(*(plugin.close() for plugin in self._plugins))
 
     async def _chain(self, plugins: Sequence[Plugin], hook: str, text: str, context: HookContext) -> Transformed:

@@ -1,9 +1,10 @@
-"""One plugin at work: its thread, its hooks, its events, and the count of failures that switches it off."""
+"""One plugin: calls with a time limit, a bounded queue of events, switched off after repeated failures."""
 
 import asyncio
 import contextlib
 import inspect
 import logging
+from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from datetime import timedelta
@@ -12,31 +13,38 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from tinyagi.domain.events import RecordedEvent
-from tinyagi.plugins.discovery import Candidate
-from tinyagi.plugins.mailbox import CAPACITY, Mailbox
-from tinyagi.plugins.registry import Hook, Registry
-from tinyagi.plugins.results import checked
-from tinyagi.plugins.specs import ANY_EVENT, Handler, HookContext, LoadedPlugin, PluginContext, Transformed
-from tinyagi.plugins.thread import PluginFailed, PluginHung, PluginThread, described
+from tinyagi.plugins.discovery import FoundPlugin, Hook, hooks_of
+from tinyagi.plugins.specs import (
+    ANY_EVENT,
+    Handler,
+    HookContext,
+    LoadedPlugin,
+    PluginContext,
+    Transformed,
+    check_result,
+)
+from tinyagi.plugins.thread import PluginFailed, PluginHung, PluginThread, describe_error
 
 MAX_FAILURES: Final = 5
-"""Failures in a row, or threads lost for good, after which a plugin is switched off."""
+"""Failures in a row, or hung threads, after which a plugin is switched off."""
 
 T = TypeVar("T")
 
+CAPACITY: Final = 1_000
+
 
 class Plugin:
-    """Every call into the plugin goes through its thread, has a time limit, and fails for this plugin alone."""
+    """Every call into the plugin runs in its thread, has a time limit, and fails for this plugin alone."""
 
-    def __init__(self, candidate: Candidate, *, home: Path, limit: timedelta) -> None:
-        self.name = candidate.name
-        self._candidate = candidate
+    def __init__(self, found: FoundPlugin, *, home: Path, limit: timedelta) -> None:
+        self.name = found.name
+        self._found = found
         self._limit = limit
         self._log = logging.getLogger(f"tinyagi.plugins.{self.name}")
         self._context = PluginContext(self.name, home, self._log, self._subscribe)
         self._hooks: Mapping[str, Hook] = {}
         self._handlers: list[tuple[str, Handler]] = []
-        self._mailbox = Mailbox()
+        self._events = EventQueue()
         self._reader: asyncio.Task[None] | None = None
         self._thread: PluginThread | None = None
         self._lost: list[PluginThread] = []
@@ -47,7 +55,7 @@ class Plugin:
 
     @property
     def listed(self) -> LoadedPlugin:
-        return LoadedPlugin(self.name, self._candidate.origin, self._candidate.sha256, self._error)
+        return LoadedPlugin(self.name, self._found.origin, self._found.sha256, self._error)
 
     @property
     def is_on(self) -> bool:
@@ -60,12 +68,12 @@ class Plugin:
     def implements(self, hook: str) -> bool:
         return hook in self._hooks
 
-    async def start(self, registry: Registry) -> None:
-        """Import and activate it; what goes wrong is logged and leaves it switched off."""
+    async def start(self) -> None:
+        """Import and activate the plugin; an error is logged and leaves it switched off."""
         try:
-            hooks = await self._enter(partial(_load, self._candidate, registry))
+            hooks = await self._run_in_thread(partial(_load, self._found))
             if "activate" in hooks:
-                await self._enter(partial(_settle, partial(hooks["activate"], ctx=self._context)))
+                await self._run_in_thread(partial(_call, partial(hooks["activate"], ctx=self._context)))
         except PluginFailed as failure:
             self._log.error("Plugin %s is skipped: %s.", self.name, failure, exc_info=failure.trace)
             self._switch_off(str(failure))
@@ -74,20 +82,20 @@ class Plugin:
             self._reader = asyncio.create_task(self._read(), name=f"plugin {self.name}")
 
     async def transform(self, hook_name: str, text: str, context: HookContext) -> Transformed | None:
-        """What the hook makes of the text; None when it stays as it is."""
+        """The hook's text; None when the text stays unchanged or the hook fails."""
         hook = self._hooks[hook_name]
         return await self._run(hook_name, partial(_transform, hook, text, context), alone=not hook.is_async)
 
-    def offer(self, event: RecordedEvent) -> None:
-        """Put the event into the plugin's mailbox if it has a handler for it."""
-        if self.is_on and self._handlers_of(event) and not self._mailbox.put(event):
+    def enqueue_event(self, event: RecordedEvent) -> None:
+        """Queue the event when the plugin has a handler for it."""
+        if self.is_on and self._handlers_of(event) and not self._events.put(event):
             self._log.warning(
                 "Plugin %s is too slow: %d events wait for it, the oldest are dropped.", self.name, CAPACITY
             )
 
     async def close(self) -> None:
-        """Let it take the events that wait, as far as its time limit allows, and end it."""
-        self._mailbox.close()
+        """Let it handle queued events within its time limit, then end it."""
+        self._events.close()
         if self._reader is not None:
             await asyncio.wait({self._reader}, timeout=self._limit.total_seconds())
             self._reader.cancel()
@@ -98,53 +106,56 @@ class Plugin:
             await self._thread.stopped(self._limit)
 
     async def _read(self) -> None:
-        while (event := await self._mailbox.next()) is not None:
-            own = replace(event, payload=_copy(event.payload))
+        while (event := await self._events.next()) is not None:
+            copied = replace(event, payload=_copy(event.payload))
             for handler in self._handlers_of(event):
                 await self._run(
                     f"its handler of {event.type}",
-                    partial(_settle, partial(handler, own)),
+                    partial(_call, partial(handler, copied)),
                     alone=not inspect.iscoroutinefunction(handler),
                 )
 
     async def _run(self, what: str, job: Callable[[], Awaitable[T]], *, alone: bool) -> T | None:
-        """The job's result, or None after a failure. Jobs that run alone wait for each other outside the time limit."""
+        """The job's result, or None after a failure.
+
+        Jobs with `alone` run one at a time; waiting for each other does not count towards the time limit.
+        """
         async with self._turn if alone else contextlib.nullcontext():
             if not self.is_on:
                 return None
             try:
-                result = await self._enter(job)
+                result = await self._run_in_thread(job)
             except PluginFailed as failure:
-                self._count(what, failure)
+                self._count_failure(what, failure)
                 return None
         self._failures = 0
         return result
 
-    async def _enter(self, job: Callable[[], Awaitable[T]]) -> T:
+    async def _run_in_thread(self, job: Callable[[], Awaitable[T]]) -> T:
         if self._thread is None or self._thread.has_ended:
             try:
                 self._thread = PluginThread(self.name)
             except (OSError, RuntimeError) as error:
-                raise PluginFailed(described(error)) from error
+                raise PluginFailed(describe_error(error)) from error
         thread = self._thread
         try:
             return await thread.call(job, self._limit)
         except PluginHung:
-            # Of several calls that hang in one thread, the first to give up replaces it.
+            # When several calls hang in one thread, the first to time out replaces the thread.
             if thread is self._thread:
                 self._thread = None
                 self._lost.append(thread)
                 thread.abandon()
             raise
 
-    def _count(self, what: str, failure: PluginFailed) -> None:
+    def _count_failure(self, what: str, failure: PluginFailed) -> None:
         if not self.is_on:
             return
         self._failures += 1
         self._lost = [thread for thread in self._lost if not thread.has_ended]
         if max(self._failures, len(self._lost)) < MAX_FAILURES:
             self._log.warning(
-                "Plugin %s failed in %s: %s. Everything else goes on.",
+                "Plugin %s failed in %s: %s. Everything else continues.",
                 self.name,
                 what,
                 failure,
@@ -152,12 +163,12 @@ class Plugin:
             )
             return
         reason = f"switched off after {MAX_FAILURES} failures, the last in {what}: {failure}"
-        self._log.error("Plugin %s is %s. Mend it and restart.", self.name, reason, exc_info=failure.trace)
+        self._log.error("Plugin %s is %s. Fix it and restart.", self.name, reason, exc_info=failure.trace)
         self._switch_off(reason)
 
     def _switch_off(self, reason: str) -> None:
         self._error = reason
-        self._mailbox.close(discard=True)
+        self._events.close(discard=True)
         if self._thread is not None:
             self._thread.stop()
 
@@ -168,24 +179,63 @@ class Plugin:
         return [handler for event_type, handler in self._handlers if event_type in (event.type, ANY_EVENT)]
 
 
-async def _load(candidate: Candidate, registry: Registry) -> Mapping[str, Hook]:
-    return registry.add(candidate.name, candidate.load())
+async def _load(found: FoundPlugin) -> Mapping[str, Hook]:
+    return hooks_of(found.load())
 
 
 async def _transform(hook: Hook, text: str, context: HookContext) -> Transformed | None:
-    return checked(await _settle(partial(hook, text=text, ctx=context)), given=text)
+    return check_result(await _call(partial(hook, text=text, ctx=context)), original=text)
 
 
-async def _settle(function: Callable[[], object]) -> object:
-    """Call the function, sync or async."""
+async def _call(function: Callable[[], object]) -> object:
+    """Call the function and await its result if needed."""
     result = function()
     return await result if inspect.isawaitable(result) else result
 
 
 def _copy(value: object) -> Any:
-    """Dicts and lists that the plugin may do with as it likes."""
+    """A deep copy that the plugin may change."""
     if isinstance(value, Mapping):
         return {key: _copy(entry) for key, entry in value.items()}
     if isinstance(value, (list, tuple)):
         return [_copy(entry) for entry in value]
     return value
+
+
+class EventQueue:
+    """A bounded queue of events; when it is full, the oldest event is dropped."""
+
+    def __init__(self, capacity: int = CAPACITY) -> None:
+        self._events: deque[RecordedEvent] = deque(maxlen=capacity)
+        self._changed = asyncio.Event()
+        self._overflowing = False
+        self._closed = False
+
+    def put(self, event: RecordedEvent) -> bool:
+        """Add an event; False when this is the first one in a burst that drops another."""
+        if self._closed:
+            return True
+        bursts = len(self._events) == self._events.maxlen and not self._overflowing
+        self._overflowing = self._overflowing or bursts
+        self._events.append(event)
+        self._changed.set()
+        return not bursts
+
+    async def next(self) -> RecordedEvent | None:
+        """The oldest event, as soon as there is one; None when the queue is closed and empty."""
+        while not self._events:
+            if self._closed:
+                return None
+            self._changed.clear()
+            await self._changed.wait()
+        event = self._events.popleft()
+        # A burst lasts until the plugin has caught up.
+        self._overflowing = self._overflowing and bool(self._events)
+        return event
+
+    def close(self, *, discard: bool = False) -> None:
+        """Accept no more events; queued ones can still be read, unless discarded."""
+        self._closed = True
+        if discard:
+            self._events.clear()
+        self._changed.set()

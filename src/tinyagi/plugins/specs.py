@@ -1,4 +1,4 @@
-"""All that a plugin and its host tell each other: the hooks, their contexts, and what a hook may return."""
+"""The contract between plugins and their host: hooks, contexts, and what a hook may return."""
 
 import difflib
 import inspect
@@ -8,27 +8,25 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Protocol, TypeAlias
 
-import pluggy
-
 from tinyagi.domain.errors import InvalidInput
 from tinyagi.domain.events import EVENT_TYPES, RecordedEvent
 from tinyagi.domain.ids import AgentId, ConversationId, MessageId, TeamId
 
-PROJECT: Final = "tinyagi"
 ANY_EVENT: Final = "*"
 
 Handler: TypeAlias = Callable[[RecordedEvent], object]
-"""Told of an event; sync or async, what it returns is ignored."""
+"""Called with an event; sync or async, its result is ignored."""
 
 Changed: TypeAlias = str | tuple[str, Mapping[str, str]] | None
-"""What a transform returns: the new text, the new text with metadata, or None to leave the text as it is."""
+"""The result of a transform: the new text, the new text with metadata, or None to leave the text unchanged."""
 
-hookspec: Final = pluggy.HookspecMarker(PROJECT)
+MAX_TEXT: Final = 1_000_000
+"""Most characters of a hook's text; a text that was longer before may keep its length."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookContext:
-    """Whose text a hook is handed."""
+    """The message that a hook's text belongs to."""
 
     agent: AgentId
     channel: str
@@ -38,24 +36,24 @@ class HookContext:
     sender_id: str | None = None
     team: TeamId | None = None
     from_agent: AgentId | None = None
-    """The teammate who handed the message on; None for a person's."""
+    """The teammate that handed the message on; None for a person's message."""
     attempt: int = 1
     home: Path = Path()
-    """The installation's folder; the host fills it in."""
+    """The home folder; the host fills it in."""
 
 
 @dataclass(frozen=True, slots=True)
 class PluginContext:
-    """What `activate` is handed."""
+    """The argument of `activate`."""
 
     name: str
     home: Path
-    """The installation's folder."""
+    """The home folder."""
     log: logging.Logger
     subscribe: Callable[[str, Handler], None] = field(repr=False)
 
     def on(self, event_type: str, handler: Handler) -> None:
-        """Hand every event of this type, or with `*` every event, to the handler; raise InvalidInput for a typo."""
+        """Call the handler with every event of this type, or with `*` every event; raise InvalidInput for a typo."""
         if event_type != ANY_EVENT and event_type not in EVENT_TYPES:
             near = difflib.get_close_matches(event_type, EVENT_TYPES, n=1)
             hint = f"did you mean {near[0]!r}?" if near else "docs/reference/events.md lists them."
@@ -66,24 +64,29 @@ class PluginContext:
 
 
 class Hooks(Protocol):
-    """The hooks. A plugin defines those it wants as plain functions, sync or async, with these parameter names."""
+    """The hooks. A plugin defines the ones it needs as plain functions, sync or async, with these parameter names."""
 
-    @hookspec
     def activate(self, ctx: PluginContext) -> Awaitable[None] | None:
-        """Set up; called once, before anything else of the plugin is."""
+        """Set up; called once, before any other function of the plugin."""
 
-    @hookspec
     def transform_incoming(self, text: str, ctx: HookContext) -> Changed | Awaitable[Changed]:
-        """Change what the agent reads, at every run; the stored message stays as it was sent."""
+        """Change the text that the agent reads, in every run; the stored message stays as it was sent."""
 
-    @hookspec
     def transform_outgoing(self, text: str, ctx: HookContext) -> Changed | Awaitable[Changed]:
-        """Change what the person reads, before it is stored; metadata goes to the channel."""
+        """Change the text that the person reads, before it is stored; metadata goes to the channel."""
+
+
+HOOKS: Final = {
+    name: tuple(inspect.signature(hook).parameters)[1:]
+    for name, hook in vars(Hooks).items()
+    if inspect.isfunction(hook) and not name.startswith("_")
+}
+"""Parameters of each hook."""
 
 
 @dataclass(frozen=True, slots=True)
 class Transformed:
-    """A text after all hooks, and their metadata put together."""
+    """A text after all hooks, with their merged metadata."""
 
     text: str
     metadata: Mapping[str, str] = field(default_factory=dict)
@@ -91,15 +94,15 @@ class Transformed:
 
 @dataclass(frozen=True, slots=True)
 class LoadedPlugin:
-    """A plugin as people see it in a list."""
+    """A plugin in the list that people see."""
 
     name: str
     origin: str
     """The path of its plugin.py, or its entry point and package."""
     sha256: str | None
-    """Of its source; None when that could not be read."""
+    """The hash of its source; None when the source could not be read."""
     error: str | None = None
-    """Why it is skipped or switched off; None while it works."""
+    """Why it was skipped or switched off; None while it works."""
 
 
 def _takes_one(handler: Handler) -> bool:
@@ -110,6 +113,46 @@ def _takes_one(handler: Handler) -> bool:
     except TypeError:
         return False
     except ValueError:
-        # Some built-in functions tell nothing of their parameters.
+        # Some built-in functions have no signature.
         return True
     return True
+
+
+def check_result(result: object, *, original: str) -> Transformed | None:
+    """The result as a text with metadata, None for unchanged; raise InvalidInput for anything else."""
+    match result:
+        case None:
+            return None
+        case str(text):
+            return Transformed(_text(text, original))
+        case tuple((str(text), Mapping() as metadata)):
+            return Transformed(_text(text, original), {_entry(key): _entry(value) for key, value in metadata.items()})
+    raise InvalidInput(f"It returned {_kind(result)}; return a text, (text, metadata) or None.")
+
+
+def _text(text: str, original: str) -> str:
+    if len(text) > max(MAX_TEXT, len(original)):
+        raise InvalidInput(f"It returned {len(text):,} characters; {MAX_TEXT:,} is the most.")
+    return _plain(text)
+
+
+def _entry(value: object) -> str:
+    if not isinstance(value, str):
+        raise InvalidInput(f"Its metadata holds {_kind(value)}; keys and values must be texts.")
+    return _plain(value)
+
+
+def _plain(text: str) -> str:
+    """The text as a plain str, not a subclass."""
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise InvalidInput("It returned half of a character (a lone surrogate), which cannot be stored.") from None
+    return str.__str__(text)
+
+
+def _kind(value: object) -> str:
+    if isinstance(value, tuple):
+        return f"({', '.join(type(part).__name__ for part in value)})"
+    return type(value).__name__

@@ -1,4 +1,4 @@
-"""One plugin's thread with an event loop of its own: code that blocks or hangs there stops nothing elsewhere."""
+"""A plugin's thread with its own event loop: code that blocks or hangs there blocks nothing else."""
 
 import asyncio
 import contextlib
@@ -12,29 +12,29 @@ from typing import Any, Final, Generic, TypeVar
 from tinyagi.domain.errors import TinyAGIError
 
 GRACE: Final = timedelta(seconds=1)
-"""How long a call that was cancelled may take to end before its thread counts as hung."""
+"""How long a cancelled call may take to end before its thread counts as hung."""
 
 T = TypeVar("T")
 
 
 class PluginFailed(TinyAGIError):
-    """A call into a plugin gave nothing to go on with. The cause is what the plugin raised, if it did."""
+    """A call into a plugin failed. The cause is the plugin's exception, if it raised one."""
 
     @property
     def trace(self) -> BaseException | None:
-        """What the log shows with its stack; None where the message says all."""
+        """The exception whose stack the log shows; None when the message is enough."""
         return None if isinstance(self.__cause__, TinyAGIError) else self.__cause__
 
 
 class PluginHung(PluginFailed):
-    """A call took too long and did not end when it was cancelled either: its thread is lost."""
+    """A call took too long and ignored its cancellation: its thread is lost."""
 
 
 class PluginThread:
-    """A daemon thread, so that it never holds up the end of the process. Belongs to the loop that made it."""
+    """A daemon thread, so that it never delays the end of the process. Belongs to the loop that created it."""
 
     def __init__(self, name: str) -> None:
-        """Start it; raise OSError or RuntimeError when the system has no room for another thread or loop."""
+        """Start the thread; raise OSError or RuntimeError when the system cannot create a thread or loop."""
         self._owner = asyncio.get_running_loop()
         self._loop = asyncio.new_event_loop()
         self._stop = asyncio.Event()
@@ -72,17 +72,20 @@ class PluginThread:
         raise failed(f"it took longer than {limit.total_seconds():g} s (plugins.timeout_seconds)")
 
     def stop(self) -> None:
-        """End when what runs now has given way; tasks that the plugin has started are cancelled."""
+        """End the loop when the running code yields; tasks that the plugin started are cancelled."""
         self._post(self._stop.set)
 
     async def stopped(self, limit: timedelta) -> None:
-        """Wait for the end, but not for ever."""
+        """Wait for the end, at most for `limit`."""
         await asyncio.wait({self._gone}, timeout=limit.total_seconds())
 
     def abandon(self) -> None:
-        """Stop, and break off what runs by a SystemExit; code that blocks outside Python meets it on its return."""
+        """Stop, and raise SystemExit in the running code; code that blocks outside Python gets it on its return.
+
+        A process per plugin would be the clean way, but costs too much for the owner's own code.
+        """
         self.stop()
-        # The gate holds the thread in its last step: another thread could get its number as soon as it is gone.
+        # The gate keeps the thread alive meanwhile: another thread could get its id as soon as it is gone.
         with self._gate:
             if self._serving and self._thread.ident is not None:
                 ctypes.pythonapi.PyThreadState_SetAsyncExc(
@@ -97,13 +100,13 @@ class PluginThread:
         call.task.add_done_callback(self._tasks.discard)
 
     def _post(self, action: Callable[[], object]) -> None:
-        # The loop is closed when the thread is about to end: nobody waits for the action then.
+        # The loop is closed when the thread is about to end; then no caller waits for the action.
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(action)
 
     def _serve(self) -> None:
         try:
-            # RuntimeError: the plugin has stopped the loop. SystemExit: it left from a callback, or it was abandoned.
+            # RuntimeError: the plugin stopped the loop. SystemExit: it exited in a callback, or it was abandoned.
             with (
                 contextlib.suppress(RuntimeError, SystemExit),
                 asyncio.Runner(loop_factory=lambda: self._loop) as runner,
@@ -119,12 +122,12 @@ class PluginThread:
         try:
             await self._stop.wait()
         finally:
-            # However the loop ends, no call begins while it winds up.
+            # However the loop ends, no call starts while it shuts down.
             self._stop.set()
 
 
 class _Call(Generic[T]):
-    """One call; `answer` belongs to the loop of the caller, everything else happens in the plugin's thread."""
+    """One call; `answer` belongs to the caller's loop, everything else runs in the plugin's thread."""
 
     def __init__(self, job: Callable[[], Awaitable[T]]) -> None:
         self._job = job
@@ -139,7 +142,7 @@ class _Call(Generic[T]):
             self._reply(error)
             raise
         except BaseException as error:
-            # SystemExit and KeyboardInterrupt too: the plugin raised them itself, a person's Ctrl-C never comes here.
+            # SystemExit and KeyboardInterrupt, too: the plugin raised them, as Ctrl-C only reaches the main thread.
             self._reply(error)
 
     def cancel(self) -> None:
@@ -149,11 +152,11 @@ class _Call(Generic[T]):
     def outcome(self) -> T:
         answer = self.answer.result()
         if isinstance(answer, BaseException):
-            raise PluginFailed(described(answer)) from answer
+            raise PluginFailed(describe_error(answer)) from answer
         return answer[0]
 
     def _reply(self, answer: tuple[T] | BaseException) -> None:
-        # The loop of the caller may be closed by now.
+        # The caller's loop may be closed by now.
         with contextlib.suppress(RuntimeError):
             self._caller.call_soon_threadsafe(self._receive, answer)
 
@@ -162,12 +165,12 @@ class _Call(Generic[T]):
             self.answer.set_result(answer)
 
 
-def described(error: BaseException) -> str:
-    """The error in one line; never raises, whatever the error's class does."""
+def describe_error(error: BaseException) -> str:
+    """The error on one line; never raises, even when the error's `__str__` does."""
     try:
         text = " ".join(str(error).split())[:500].rstrip(".")
     except Exception:
-        # A plugin may raise a class of its own whose text cannot be made; its name still says something.
+        # A plugin may raise a class whose `__str__` fails; the class name is left.
         text = ""
     if isinstance(error, TinyAGIError):
         return text

@@ -1,4 +1,4 @@
-"""The provider `api`: one question to an HTTP endpoint, its answer streamed back. Knows no wire format."""
+"""The provider `api`: one call to an HTTP endpoint with a streamed answer. Wire formats are in `api_formats`."""
 
 import asyncio
 import time
@@ -12,44 +12,46 @@ import httpx
 import msgspec
 
 from tinyagi.domain.event_stream import EventReader, EventTooLong, ServerEvent
+from tinyagi.domain.models import DEFAULT_MODELS
 from tinyagi.domain.responses import Role
 from tinyagi.domain.retry import Failure, FailureKind
-from tinyagi.domain.sessions import Turn
+from tinyagi.domain.runs import Turn, Wire
 from tinyagi.domain.texts import clean
-from tinyagi.providers.base import Progress, RunFailed, RunRequest, RunResult, Wire
-from tinyagi.providers.deadline import Deadline
-from tinyagi.providers.wires.anthropic import AnthropicFormat
-from tinyagi.providers.wires.calls import call_of
-from tinyagi.providers.wires.fields import NotJson, at, parse
-from tinyagi.providers.wires.format import Answer, Call, Format, StreamError
-from tinyagi.providers.wires.openai import OpenAIFormat
-from tinyagi.providers.wires.refusals import (
-    Refused,
-    Target,
-    failure_of,
+from tinyagi.providers.api_formats import AnthropicFormat, Call, OpenAIFormat, StreamedAnswer, StreamError, WireFormat
+from tinyagi.providers.base import Deadline, OnProgress, RunFailed, RunRequest, RunResult
+from tinyagi.providers.failures import (
+    EndpointInfo,
+    EndpointRefused,
+    endpoint_failure,
     refusal_of_body,
     refusal_of_error,
     retry_after,
 )
+from tinyagi.providers.json_fields import NotJson, json_at, parse_json
 
-FORMATS: Final[Mapping[Wire, Format]] = MappingProxyType(
+FORMATS: Final[Mapping[Wire, WireFormat]] = MappingProxyType(
     {Wire.OPENAI: OpenAIFormat(), Wire.ANTHROPIC: AnthropicFormat()}
 )
 
-QUICK: Final = timedelta(seconds=5)
-"""The longest Retry-After that is waited for within the run; a longer one is the lane's to wait for."""
+LONGEST_WAIT_IN_RUN: Final = timedelta(seconds=5)
+"""The longest Retry-After that the run itself waits; for a longer one the lane waits."""
 _PAUSES: Final = (timedelta(milliseconds=500), timedelta(seconds=2))
 _CONNECT: Final = timedelta(seconds=20)
 _MAX_ERROR_BODY: Final = 65_536
-_TELL_EVERY: Final = 0.25
+_REPORT_EVERY: Final = 0.25
 _WITHHELD: Final = frozenset({"refusal", "content_filter", "error"})
+
+_SHORTEST_SECRET: Final = 4
+"""A shorter key is a placeholder such as `x`; masking it would only garble the reason."""
+
+_HIGHEST_PORT: Final = 65_535
 
 
 class Api:
-    """Asks endpoints through one pool of connections; `aclose` ends it.
+    """Calls endpoints through one pool of connections; `aclose` closes it.
 
-    Before any text has arrived, an endpoint that is out of reach or busy is asked again after each of the pauses.
-    Everything slower is left to the queue, which holds the lane.
+    Until text has arrived, a call to an unreachable or busy endpoint is repeated after each of the pauses. Longer waits
+    are left to the queue, which holds the lane.
     """
 
     def __init__(
@@ -69,27 +71,34 @@ class Api:
     async def aclose(self) -> None:
         await self._client.aclose()
 
-    async def run(self, request: RunRequest, progress: Progress) -> RunResult:
-        form = FORMATS[request.endpoint.wire]
-        call, target = call_of(request, form)
-        async with Deadline(request.limits) as deadline:
-            listener = _Listener(form, deadline, progress)
-            answer = await self._ask(call, target, listener, request.limits.max_answer)
+    async def run(self, request: RunRequest, progress: OnProgress) -> RunResult:
+        answer, target = await self._answer(request, progress)
         text = _text_of(answer, target)
         turns = (Turn(Role.USER, clean(request.prompt)), Turn(Role.ASSISTANT, text))
         return RunResult(text, answer.usage, turns=turns)
 
-    async def _ask(self, call: Call, target: Target, listener: "_Listener", longest: int) -> Answer:
+    async def probe(self, request: RunRequest) -> None:
+        """Call the endpoint as a run does and accept any complete answer, even an empty one; raise RunFailed."""
+        await self._answer(request, lambda _: None)
+
+    async def _answer(self, request: RunRequest, progress: OnProgress) -> tuple[StreamedAnswer, EndpointInfo]:
+        form = FORMATS[request.endpoint.wire]
+        call, target = call_of(request, form)
+        async with Deadline(request.limits) as deadline:
+            reader = _StreamReader(form, deadline, progress)
+            return await self._ask(call, target, reader, request.limits.max_answer), target
+
+    async def _ask(self, call: Call, target: EndpointInfo, reader: "_StreamReader", longest: int) -> StreamedAnswer:
         pauses = iter(self._pauses)
         while True:
-            answer = Answer(longest, target.model)
+            answer = StreamedAnswer(longest, target.model)
             try:
-                await self._stream(call, target, listener, answer)
-            except Refused as error:
+                await self._stream(call, target, reader, answer)
+            except EndpointRefused as error:
                 if error.refusal.is_about_the_request and (plainer := call.without_fields_named_in(error.refusal.body)):
                     call = plainer
                     continue
-                failure = failure_of(error.refusal, target)
+                failure = endpoint_failure(error.refusal, target)
             except httpx.RequestError as error:
                 if answer.finished:
                     return answer
@@ -101,60 +110,60 @@ class Api:
                 raise RunFailed(replace(failure, usage=answer.spent))
             await asyncio.sleep(wait.total_seconds())
 
-    async def _stream(self, call: Call, target: Target, listener: "_Listener", answer: Answer) -> None:
+    async def _stream(self, call: Call, target: EndpointInfo, reader: "_StreamReader", answer: StreamedAnswer) -> None:
         payload = msgspec.json.encode(call.body)
         async with self._client.stream("POST", call.url, headers=call.headers, content=payload) as response:
-            listener.deadline.touch()
+            reader.deadline.touch()
             if response.status_code != httpx.codes.OK:
                 wait = retry_after(response.headers.get("retry-after"), self._now_ms())
-                raise Refused(refusal_of_body(response.status_code, await _head_of(response), wait))
+                raise EndpointRefused(refusal_of_body(response.status_code, await _head_of(response), wait))
             if "json" in response.headers.get("content-type", ""):
                 _reject_plain_json(await _head_of(response), target)
             try:
-                await listener.listen(response, answer)
+                await reader.read(response, answer)
             except StreamError as error:
-                raise Refused(refusal_of_error(error.error)) from None
+                raise EndpointRefused(refusal_of_error(error.error)) from None
             except (NotJson, EventTooLong) as error:
                 raise _bad_answer(f"{target.address} sent {error} where an event was due", answer) from None
         if not answer.finished:
             raise _bad_answer(f"{target.address} ended its answer before it was complete", answer)
 
 
-class _Listener:
-    """Reads the events of a stream into an answer, and passes on what is said while it is said."""
+class _StreamReader:
+    """Reads the events of a stream into an answer and reports new text as it arrives."""
 
-    def __init__(self, form: Format, deadline: Deadline, progress: Progress) -> None:
+    def __init__(self, form: WireFormat, deadline: Deadline, progress: OnProgress) -> None:
         self.deadline = deadline
         self._form = form
         self._progress = progress
         self._clock = asyncio.get_running_loop().time
-        self._tell_at = 0.0
+        self._report_at = 0.0
 
-    async def listen(self, response: httpx.Response, answer: Answer) -> None:
-        reader = EventReader()
+    async def read(self, response: httpx.Response, answer: StreamedAnswer) -> None:
+        events = EventReader()
         try:
             async for chunk in response.aiter_bytes():
                 self.deadline.touch()
-                if self._take(reader.feed(chunk), answer):
+                if self._read(events.feed(chunk), answer):
                     return
-                if self._clock() >= self._tell_at:
-                    self._tell(answer)
-            self._take(reader.finish(), answer)
+                if self._clock() >= self._report_at:
+                    self._report(answer)
+            self._read(events.finish(), answer)
         finally:
-            self._tell(answer)
+            self._report(answer)
 
-    def _take(self, events: Iterable[ServerEvent], answer: Answer) -> bool:
+    def _read(self, events: Iterable[ServerEvent], answer: StreamedAnswer) -> bool:
         return any(self._form.read(event, answer) for event in events)
 
-    def _tell(self, answer: Answer) -> None:
-        """Pieces that come close together are told as one."""
-        if news := answer.news():
-            self._tell_at = self._clock() + _TELL_EVERY
-            self._progress(news)
+    def _report(self, answer: StreamedAnswer) -> None:
+        """Report the new text; pieces that arrive close together become one report."""
+        if new_text := answer.new_text():
+            self._report_at = self._clock() + _REPORT_EVERY
+            self._progress(new_text)
 
 
 async def _head_of(response: httpx.Response) -> str:
-    """Return the beginning of a body that is no stream."""
+    """Return the start of a body that is not a stream."""
     head = bytearray()
     async for chunk in response.aiter_bytes():
         head += chunk
@@ -163,22 +172,24 @@ async def _head_of(response: httpx.Response) -> str:
     return head[:_MAX_ERROR_BODY].decode("utf-8", "replace")
 
 
-def _reject_plain_json(body: str, target: Target) -> None:
-    """Some endpoints tell an error with status 200; anything else is no answer to a request for a stream."""
+def _reject_plain_json(body: str, target: EndpointInfo) -> None:
+    """Raise for JSON in place of a stream: some endpoints send an error with status 200."""
     try:
-        error = at(parse(body), "error")
+        error = json_at(parse_json(body), "error")
     except NotJson:
         error = None
     if error:
-        raise Refused(refusal_of_error(error))
-    raise RunFailed(Failure(FailureKind.MESSAGE, f"{target.address} answered without a stream, which it has to offer"))
+        raise EndpointRefused(refusal_of_error(error))
+    raise RunFailed(
+        Failure(FailureKind.MESSAGE, f"{target.address} answered without a stream, but streaming is required")
+    )
 
 
-def _lost(error: httpx.RequestError, target: Target, *, has_text: bool) -> Failure:
-    told = target.masked(str(error)) or type(error).__name__
+def _lost(error: httpx.RequestError, target: EndpointInfo, *, has_text: bool) -> Failure:
+    detail = target.masked(str(error)) or type(error).__name__
     if has_text:
-        return Failure(FailureKind.MESSAGE, f"the connection to {target.address} broke in the answer ({told})")
-    return Failure(FailureKind.UNAVAILABLE, f"{target.address} cannot be reached ({told})")
+        return Failure(FailureKind.MESSAGE, f"the connection to {target.address} broke during the answer ({detail})")
+    return Failure(FailureKind.UNAVAILABLE, f"{target.address} cannot be reached ({detail})")
 
 
 def _quick_wait(failure: Failure, pause: timedelta | None) -> timedelta | None:
@@ -186,18 +197,68 @@ def _quick_wait(failure: Failure, pause: timedelta | None) -> timedelta | None:
     if pause is None or failure.kind is not FailureKind.UNAVAILABLE or failure.needs_person:
         return None
     wait = max(pause, failure.retry_after or timedelta())
-    return wait if wait <= QUICK else None
+    return wait if wait <= LONGEST_WAIT_IN_RUN else None
 
 
-def _text_of(answer: Answer, target: Target) -> str:
-    """Return the whole text; raise RunFailed when there is none. A text cut at its token limit is an answer."""
+def _text_of(answer: StreamedAnswer, target: EndpointInfo) -> str:
+    """Return the whole text; raise RunFailed when there is none. A text cut at the token limit is an answer."""
     text = answer.text
     if answer.stop in _WITHHELD:
         raise _bad_answer(f"{target.address} withheld the answer ({answer.stop})", answer)
     if not text:
-        raise _bad_answer(f"{target.address} gave an empty answer ({answer.stop or 'no reason told'})", answer)
+        raise _bad_answer(f"{target.address} gave an empty answer ({answer.stop or 'no reason given'})", answer)
     return text
 
 
-def _bad_answer(reason: str, answer: Answer) -> RunFailed:
+def _bad_answer(reason: str, answer: StreamedAnswer) -> RunFailed:
     return RunFailed(Failure(FailureKind.MESSAGE, reason, usage=answer.spent))
+
+
+def call_of(request: RunRequest, form: WireFormat) -> tuple[Call, EndpointInfo]:
+    """Return the call and how reasons name its endpoint; raise RunFailed when a setting is missing or wrong."""
+    base = _base(request.endpoint.base_url or form.official)
+    official = base.host == httpx.URL(form.official).host
+    variable = request.environment.get(form.key_variable, "") if official else ""
+    key = (request.endpoint.api_key or variable).strip()
+    key_name = form.key_name if official else "the api_key of this custom provider"
+    model = request.model or (DEFAULT_MODELS[request.endpoint.wire] if official else "")
+    target = EndpointInfo(
+        _display(base), f"{key_name} in settings.json", model, (key,) if len(key) >= _SHORTEST_SECRET else ()
+    )
+    if official and not key:
+        raise _setting_failure(f"there is no key for {target.address}. Set {target.key_name}, or {form.key_variable}")
+    if not (key.isascii() and key.isprintable()):
+        raise _setting_failure(
+            f"the key for {target.address} contains characters that cannot be sent. Check {target.key_name}"
+        )
+    headers = {
+        "content-type": "application/json",
+        "accept": "text/event-stream",
+        # Compressed answers arrive in large pieces, and their decompressed size has no bound.
+        "accept-encoding": "identity",
+        "user-agent": "tinyagi",
+        **form.headers(key, official=official),
+    }
+    url = base.copy_with(path=form.path(base.path))
+    return Call(url, headers, form.body(request, model, official=official), form.optional()), target
+
+
+def _base(address: str) -> httpx.URL:
+    try:
+        url = httpx.URL(address.strip())
+    except httpx.InvalidURL:
+        url = httpx.URL("")
+    if url.scheme not in {"http", "https"} or not url.host or (url.port or 0) > _HIGHEST_PORT:
+        raise _setting_failure("base_url is not an http or https address. Correct it in settings.json")
+    # Such an address would appear in logs, and its name and password would replace the key.
+    if url.userinfo:
+        raise _setting_failure("base_url contains a name or a password. Remove them, and put the key into api_key")
+    return url
+
+
+def _display(base: httpx.URL) -> str:
+    return str(base.copy_with(query=None, fragment=None)).rstrip("/")
+
+
+def _setting_failure(reason: str) -> RunFailed:
+    return RunFailed(Failure(FailureKind.UNAVAILABLE, reason, needs_person=True))

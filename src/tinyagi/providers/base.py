@@ -1,72 +1,32 @@
-"""The port of providers: what carries out an agent's run, whichever program or service it is."""
+"""The port of providers: request, result, failure and deadline of a run, for any program or service."""
 
+import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from enum import StrEnum
 from pathlib import Path
-from typing import Protocol
+from types import TracebackType
+from typing import Protocol, Self
 
 from tinyagi.domain.errors import TinyAGIError
 from tinyagi.domain.ids import AgentId
-from tinyagi.domain.messages import Usage
-from tinyagi.domain.retry import Failure
-from tinyagi.domain.sessions import Turn
+from tinyagi.domain.limits import Usage
+from tinyagi.domain.retry import Failure, FailureKind
+from tinyagi.domain.runs import Endpoint, Permissions, RunLimits, Turn
 
-Progress = Callable[[str], None]
-"""Told what the agent says or does while it runs; returns at once and never raises."""
-
-
-class Permissions(StrEnum):
-    BYPASS = "bypass"
-    """The agent uses its tools without asking."""
-    DEFAULT = "default"
-    """The program's own rules; what they do not allow is refused, as nobody is there to ask."""
-    PLAN = "plan"
-    """Look and think, change nothing."""
-
-
-class Wire(StrEnum):
-    """Formats that an HTTP endpoint may speak."""
-
-    OPENAI = "openai"
-    ANTHROPIC = "anthropic"
-
-
-@dataclass(frozen=True, slots=True)
-class Endpoint:
-    """Whom to ask and with which key; None is the provider's own default."""
-
-    base_url: str | None = None
-    api_key: str | None = field(default=None, repr=False)
-    oauth_token: str | None = field(default=None, repr=False)
-    wire: Wire = Wire.OPENAI
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    run: timedelta = timedelta(minutes=30)
-    idle: timedelta | None = None
-    """The longest silence; None allows any."""
-    grace: timedelta = timedelta(seconds=5)
-    """Between TERM and KILL."""
-    max_answer: int = 4_000_000
-    """Characters of an answer; a run that says more fails instead of filling the memory."""
-    history_tokens: int = 16_000
-    """How much of earlier turns is told again, where the provider keeps no sessions."""
-    answer_tokens: int = 8_192
-    """The longest answer to ask an endpoint for."""
+OnProgress = Callable[[str], None]
+"""Gets the agent's text and tool calls during the run; returns at once and never raises."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunRequest:
-    """All that one run needs; a provider looks nowhere else."""
+    """Everything that one run needs; a provider reads no other settings."""
 
     agent: AgentId
     prompt: str
     system_prompt: str
     model: str
-    """As the provider names it; empty for its own default."""
+    """The provider's name for it; empty for the provider's default."""
     workspace: Path
     run_id: str
     """`<home id>:<claim id>`; every child carries it as TINYAGI_RUN."""
@@ -75,12 +35,12 @@ class RunRequest:
     """The session to resume; None starts a new one."""
     turns: tuple[Turn, ...] = ()
     endpoint: Endpoint = Endpoint()
-    limits: Limits = Limits()
+    limits: RunLimits = RunLimits()
     permissions: Permissions = Permissions.BYPASS
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """The daemon's own environment: a provider picks what its child may see."""
+    """The daemon's environment: a provider picks the variables that its child may see."""
     pass_environment: tuple[str, ...] = ()
-    """Further names that the owner lets through to this agent."""
+    """Further variables that the owner passes to this agent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +48,11 @@ class RunResult:
     text: str
     usage: Usage = field(default_factory=Usage)
     session_id: str | None = None
-    """What the provider calls the session now, to be resumed by the next run."""
+    """The session for the next run to resume."""
     lost_session: bool = False
-    """The session to resume was unknown: this run started a new one."""
+    """The provider did not know the session to resume, and this run started a new one."""
     turns: tuple[Turn, ...] = ()
-    """What is to be told again next time, from a provider that keeps no sessions."""
+    """The turns to send again with the next run, from a provider that keeps no sessions."""
 
 
 class RunFailed(TinyAGIError):
@@ -104,7 +64,50 @@ class RunFailed(TinyAGIError):
 
 
 class Provider(Protocol):
-    """Carries out runs. To cancel `run` is to end it: when the cancellation is over, no child is alive any more."""
+    """Executes runs. Cancelling `run` ends the run: when the cancellation is over, no child process is alive."""
 
-    async def run(self, request: RunRequest, progress: Progress) -> RunResult:
+    async def run(self, request: RunRequest, progress: OnProgress) -> RunResult:
         """Return the agent's answer; raise RunFailed when there is none."""
+
+
+class Deadline:
+    """Cancels its block when a time limit is reached, and raises RunFailed that names the limit."""
+
+    def __init__(self, limits: RunLimits) -> None:
+        self._limits = limits
+        self._loop = asyncio.get_running_loop()
+        self._end = self._loop.time() + limits.run.total_seconds()
+        self._timeout = asyncio.timeout_at(self._next())
+
+    def touch(self) -> None:
+        """Restart the idle limit: the run has produced output."""
+        if self._limits.idle is not None and not self._timeout.expired():
+            self._timeout.reschedule(self._next())
+
+    async def __aenter__(self) -> Self:
+        await self._timeout.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        when = self._timeout.when()
+        try:
+            await self._timeout.__aexit__(kind, error, trace)
+        except TimeoutError:
+            raise RunFailed(Failure(FailureKind.TIMEOUT, self._reason(when))) from None
+
+    def _next(self) -> float:
+        idle = self._limits.idle
+        return self._end if idle is None else min(self._end, self._loop.time() + idle.total_seconds())
+
+    def _reason(self, when: float | None) -> str:
+        idle = self._limits.idle
+        if idle is not None and when is not None and when < self._end:
+            return f"the run produced no output for {_duration(idle)} (idle_timeout_seconds) and was ended"
+        return f"the run took longer than {_duration(self._limits.run)} (timeout_seconds) and was ended"
+
+
+def _duration(duration: timedelta) -> str:
+    seconds = duration.total_seconds()
+    return f"{seconds / 60:g} min" if seconds >= 120 and seconds % 60 == 0 else f"{seconds:g} s"

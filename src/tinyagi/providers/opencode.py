@@ -1,4 +1,4 @@
-"""The provider `opencode`: runs of the opencode program, which knows the endpoints of many vendors."""
+"""The provider `opencode`: runs the opencode program, which knows the endpoints of many vendors."""
 
 import json
 import re
@@ -7,30 +7,38 @@ from contextlib import ExitStack
 from datetime import timedelta
 from typing import Any, Final
 
-from tinyagi.domain.messages import Usage
+from tinyagi.domain.limits import Usage
 from tinyagi.domain.retry import LONGEST
+from tinyagi.domain.runs import Permissions, Wire
 from tinyagi.domain.texts import clean
-from tinyagi.providers.base import Permissions, Progress, RunRequest, RunResult, Wire
-from tinyagi.providers.environment import Passport, child_environment
-from tinyagi.providers.hearing import Heard, amount_at, conclude, json_lines, session_in, tool_line
-from tinyagi.providers.instructions import is_too_long, written
-from tinyagi.providers.process import Exit, run_child
-from tinyagi.providers.spawning import Program
-from tinyagi.providers.wires.fields import at, count_at, text_at
+from tinyagi.providers.base import OnProgress, RunRequest, RunResult
+from tinyagi.providers.cli_program import (
+    EnvAllowlist,
+    ParsedOutput,
+    child_environment,
+    exceeds_argument_limit,
+    instructions_file,
+    json_lines,
+    result_of,
+    tool_line,
+    valid_session_id,
+)
+from tinyagi.providers.json_fields import amount_at, count_at, json_at, text_at
+from tinyagi.providers.process import Exit, Program, run_child
 
-PROVIDER: Final = "opencode"
+_PROVIDER: Final = "opencode"
 AGENT: Final = "tinyagi"
-"""The name under which the program knows the agent with our instructions."""
+"""The program's name for the agent with these instructions."""
 
-_PASSPORT: Final = Passport(
+_ALLOWED_ENV: Final = EnvAllowlist(
     prefixes=("OPENCODE_",),
     names=frozenset(
         {"ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENROUTER_API_KEY", "GEMINI_API_KEY", "GOOGLE_GENERATIVE_AI_API_KEY"}
         | {"GROQ_API_KEY", "MISTRAL_API_KEY", "DEEPSEEK_API_KEY", "XAI_API_KEY", "ZHIPU_API_KEY", "MOONSHOT_API_KEY"}
     ),
-    never=frozenset({"OPENCODE", "OPENCODE_PID", "OPENCODE_CONFIG_CONTENT", "OPENCODE_SERVER_PASSWORD"}),
+    excluded=frozenset({"OPENCODE", "OPENCODE_PID", "OPENCODE_CONFIG_CONTENT", "OPENCODE_SERVER_PASSWORD"}),
 )
-# The program's own agent for plans still runs any shell command.
+# The program's built-in plan agent can still run any shell command.
 _PERMISSIONS: Final[Mapping[Permissions, Mapping[str, str]]] = {
     Permissions.BYPASS: {"*": "allow"},
     Permissions.DEFAULT: {},
@@ -49,37 +57,37 @@ class Opencode:
             log_in="run `opencode auth login` in a terminal, or let the key's variable through with pass_environment",
         )
 
-    async def run(self, request: RunRequest, progress: Progress) -> RunResult:
-        session = session_in(request.session_id)
-        reader = _Reader(progress, request.model)
-        end = await self._once(request, session, reader)
+    async def run(self, request: RunRequest, progress: OnProgress) -> RunResult:
+        session = valid_session_id(request.session_id)
+        reader = _OpencodeOutput(progress, request.model)
+        end = await self._run_program(request, session, reader)
         if end.code and session and _UNKNOWN_SESSION.search(end.stderr_tail):
-            session, reader = None, _Reader(progress, request.model)
-            end = await self._once(request, None, reader)
-        return conclude(reader.heard, end, self._program, request, resumed=session)
+            session, reader = None, _OpencodeOutput(progress, request.model)
+            end = await self._run_program(request, None, reader)
+        return result_of(reader.output, end, self._program, request, resumed=session)
 
-    async def _once(self, request: RunRequest, session: str | None, reader: "_Reader") -> Exit:
+    async def _run_program(self, request: RunRequest, session: str | None, reader: "_OpencodeOutput") -> Exit:
         arguments = ["run", "--format", "json", *(("--model", request.model) if request.model else ())]
-        # A title of ours spares the program the question to a model for one.
+        # With a given title the program does not ask a model for one.
         arguments += ("--session", session) if session else ("--title", request.agent)
         arguments += ("--agent", AGENT) if request.system_prompt else ()
         configuration = json.dumps(_configuration(request), ensure_ascii=False)
-        own = {"OPENCODE_DISABLE_AUTOUPDATE": "1"}
-        # The daemon's own keys are for nobody else's endpoint.
-        without = _PASSPORT.names if request.endpoint.base_url else frozenset[str]()
+        extra = {"OPENCODE_DISABLE_AUTOUPDATE": "1"}
+        # The daemon's keys must not reach another endpoint.
+        without = _ALLOWED_ENV.names if request.endpoint.base_url else frozenset[str]()
         with ExitStack() as files:
-            if is_too_long(configuration):
-                own["OPENCODE_CONFIG"] = str(files.enter_context(written(configuration, ".json")))
+            if exceeds_argument_limit(configuration):
+                extra["OPENCODE_CONFIG"] = str(files.enter_context(instructions_file(configuration, ".json")))
             else:
-                own["OPENCODE_CONFIG_CONTENT"] = configuration
+                extra["OPENCODE_CONFIG_CONTENT"] = configuration
             return await run_child(
                 self._program,
                 arguments,
                 stdin=clean(request.prompt).encode(),
                 cwd=request.workspace,
-                environment=child_environment(request, _PASSPORT, own, without=without),
+                environment=child_environment(request, _ALLOWED_ENV, extra, without=without),
                 limits=request.limits,
-                on_line=json_lines(reader.take),
+                on_line=json_lines(reader.read),
             )
 
 
@@ -92,63 +100,63 @@ def _configuration(request: RunRequest) -> dict[str, Any]:
     endpoint = request.endpoint
     vendor, _, model = request.model.partition("/")
     options = {"baseURL": endpoint.base_url, "apiKey": endpoint.api_key}
-    given = {name: value for name, value in options.items() if value}
-    if given and model:
-        provider: dict[str, Any] = {"options": given}
+    options = {name: value for name, value in options.items() if value}
+    if options and model:
+        provider: dict[str, Any] = {"options": options}
         if endpoint.base_url:
-            # An endpoint of the owner's need not be one that the program knows.
+            # The program may not know the owner's endpoint.
             provider |= {"npm": _PACKAGES[endpoint.wire], "models": {model: {}}}
         configuration["provider"] = {vendor: provider}
     return configuration
 
 
-class _Reader:
+class _OpencodeOutput:
     """Reads the lines of `--format json`."""
 
-    def __init__(self, progress: Progress, model: str) -> None:
-        self.heard = Heard(usage=Usage(provider=PROVIDER, model=model or None))
+    def __init__(self, progress: OnProgress, model: str) -> None:
+        self.output = ParsedOutput(usage=Usage(provider=_PROVIDER, model=model or None))
         self._progress = progress
         self._message = ""
         self._model = model or None
         self._input = self._output = self._cache = 0
         self._cost = 0.0
 
-    def take(self, line: object) -> None:
-        self.heard.session_id = session_in(at(line, "sessionID")) or self.heard.session_id
-        part = at(line, "part")
-        match at(line, "type"):
+    def read(self, line: object) -> None:
+        self.output.session_id = valid_session_id(json_at(line, "sessionID")) or self.output.session_id
+        part = json_at(line, "part")
+        match json_at(line, "type"):
             case "text":
-                self._take_text(text_at(part, "messageID"), text_at(part, "text"))
+                self._read_text(text_at(part, "messageID"), text_at(part, "text"))
             case "tool_use":
                 command = text_at(part, "state", "input", "command")
                 self._progress(tool_line(text_at(part, "tool"), text_at(part, "state", "title"), command))
             case "step_finish":
-                self.heard.is_complete = True
-                self._take_usage(part)
+                self.output.is_complete = True
+                self._read_usage(part)
             case "error":
-                self._take_error(at(line, "error"))
+                self._read_error(json_at(line, "error"))
 
-    def _take_text(self, message: str, text: str) -> None:
-        # One message may come in several parts; the last message is the answer.
-        heard = self.heard
-        heard.answer = f"{heard.answer}\n\n{text}" if message == self._message and heard.answer else text
+    def _read_text(self, message: str, text: str) -> None:
+        # A message may arrive in several parts; the last message is the answer.
+        output = self.output
+        output.answer = f"{output.answer}\n\n{text}" if message == self._message and output.answer else text
         self._message = message
-        heard.last_said = text or heard.last_said
-        heard.error = ""
+        output.last_text = text or output.last_text
+        output.error = ""
         self._progress(clean(text))
 
-    def _take_usage(self, part: object) -> None:
-        tokens = at(part, "tokens")
+    def _read_usage(self, part: object) -> None:
+        tokens = json_at(part, "tokens")
         self._input += count_at(tokens, "input") or 0
         self._output += (count_at(tokens, "output") or 0) + (count_at(tokens, "reasoning") or 0)
         self._cache += (count_at(tokens, "cache", "read") or 0) + (count_at(tokens, "cache", "write") or 0)
         self._cost += amount_at(part, "cost")
-        self.heard.usage = Usage(self._input, self._output, self._cache, self._cost, PROVIDER, self._model)
+        self.output.usage = Usage(self._input, self._output, self._cache, self._cost, _PROVIDER, self._model)
 
-    def _take_error(self, error: object) -> None:
-        heard = self.heard
-        told = [text_at(error, "name"), text_at(error, "data", "message")]
-        heard.error = ": ".join(filter(None, told)) or "an error without words"
-        heard.status = count_at(error, "data", "statusCode")
+    def _read_error(self, error: object) -> None:
+        output = self.output
+        parts = [text_at(error, "name"), text_at(error, "data", "message")]
+        output.error = ": ".join(filter(None, parts)) or "an error without a message"
+        output.status = count_at(error, "data", "statusCode")
         wait = text_at(error, "data", "responseHeaders", "retry-after")
-        heard.retry_after = min(timedelta(seconds=int(wait)), LONGEST) if re.fullmatch(r"\d{1,9}", wait) else None
+        output.retry_after = min(timedelta(seconds=int(wait)), LONGEST) if re.fullmatch(r"\d{1,9}", wait) else None

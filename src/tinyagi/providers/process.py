@@ -1,6 +1,7 @@
-"""The one place that owns child processes: a run's child is started, heard out, limited in time and always ended."""
+"""Starts a run's child process, limits its time, and always ends its process group."""
 
 import asyncio
+import errno
 import os
 import signal
 import subprocess
@@ -12,24 +13,37 @@ from pathlib import Path
 from typing import Final
 
 from tinyagi.domain.retry import Failure, FailureKind
-from tinyagi.providers.base import Limits, RunFailed
-from tinyagi.providers.child import Child
-from tinyagi.providers.children import RUN_VARIABLE, end, find_run, group_lives
-from tinyagi.providers.deadline import Deadline
-from tinyagi.providers.pipes import OnLine
-from tinyagi.providers.spawning import Program, spawn
+from tinyagi.domain.runs import RunLimits
+from tinyagi.providers.base import Deadline, RunFailed
+from tinyagi.providers.pipes import Child, OnLine
+from tinyagi.providers.run_processes import RUN_VARIABLE, end_processes, find_run_processes, group_is_alive
 
 _AFTER_KILL: Final = timedelta(seconds=2)
-_GLANCE: Final = 0.02
-"""Seconds between two looks at whether the group has gone."""
+_POLL_SECONDS: Final = 0.02
+"""Between two checks whether the group is gone."""
+
+_NOT_A_PROGRAM: Final = frozenset({errno.ENOENT, errno.EACCES, errno.ENOEXEC, errno.ENOTDIR, errno.EISDIR, errno.ELOOP})
 
 
 @dataclass(frozen=True, slots=True)
 class Exit:
     code: int
     stderr_tail: str
-    left_out: int = 0
-    """Lines that were too long to be read."""
+    dropped_lines: int = 0
+    """Lines that were too long to read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A command-line program that an owner installs."""
+
+    name: str
+    executable: str
+    """A name on the PATH, or a path."""
+    install: str
+    """The command that installs it."""
+    log_in: str
+    """The remedy when it has no valid credentials."""
 
 
 async def run_child(
@@ -39,35 +53,77 @@ async def run_child(
     stdin: bytes,
     cwd: Path,
     environment: Mapping[str, str],
-    limits: Limits,
+    limits: RunLimits,
     on_line: OnLine,
 ) -> Exit:
-    """Run the program to its end and hand on what it prints, line by line.
+    """Run the program to its end and pass on its output, line by line.
 
-    Raises RunFailed when it cannot be started, breaks a limit or dies of a signal, and whatever `on_line` raises.
-    However this ends, also by cancellation, the child's process group is gone by then; unless the child exits with 0,
-    so is everything else that carries the run's TINYAGI_RUN.
+    Raises RunFailed when the program cannot start, exceeds a limit or dies of a signal, and any error of `on_line`.
+    In every case, also on cancellation, the child's process group is gone on return. Unless the child exits with 0,
+    all other processes with the run's TINYAGI_RUN are gone as well.
     """
     child = Child(spawn(program, arguments, cwd=cwd, environment=environment), on_line)
     try:
         async with Deadline(limits) as deadline:
-            await child.talk(stdin, deadline.touch)
+            await child.communicate(stdin, deadline.touch)
     finally:
-        if not _went_quietly(child):
-            await _uninterrupted(_end(child, limits.grace, environment.get(RUN_VARIABLE)))
+        if not _exited_cleanly(child):
+            await _run_to_end(_end(child, limits.grace, environment.get(RUN_VARIABLE)))
     code = child.process.returncode
     if code < 0:
         reason = f"{program.name} was ended by {_name_of(-code)}, which TinyAGI did not send. {child.tail.text()}"
         raise RunFailed(Failure(FailureKind.MESSAGE, reason.rstrip()))
-    return Exit(code, child.tail.text(), child.lines.left_out)
+    return Exit(code, child.tail.text(), child.lines.dropped_lines)
 
 
-def _went_quietly(child: Child) -> bool:
-    """The common case, which needs no waiting: the child ended well and left nobody behind in its group."""
-    if not child.was_heard_out:
+def spawn(
+    program: Program, arguments: Sequence[str], *, cwd: Path, environment: Mapping[str, str]
+) -> subprocess.Popen[bytes]:
+    """Start the program with a pipe to each of its three streams; raise RunFailed when it cannot be started."""
+    command = [program.executable, *arguments]
+    try:
+        # A new session is a new process group, too: one signal reaches every process that does not leave it.
+        return subprocess.Popen(  # noqa: S603
+            command,
+            cwd=cwd,
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            bufsize=0,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise RunFailed(_failure(program, cwd, error)) from error
+    except ValueError as error:
+        reason = f"{program.name} cannot be started with the values of the settings: {error}"
+        raise RunFailed(Failure(FailureKind.UNAVAILABLE, reason, needs_person=True)) from error
+
+
+def _failure(program: Program, cwd: Path, error: OSError) -> Failure:
+    detail = error.strerror or str(error)
+    # The system reports "no such file" for a missing program and for a missing folder alike.
+    if not (cwd.is_dir() and os.access(cwd, os.X_OK)):
+        reason = f"The workspace {cwd} cannot be entered ({detail}). Create it, or set the agent's working_directory."
+        return Failure(FailureKind.UNAVAILABLE, reason, needs_person=True)
+    if error.errno in _NOT_A_PROGRAM:
+        reason = (
+            f"The program {program.executable} cannot be started ({detail}). "
+            f"Install it with `{program.install}`, or choose another provider."
+        )
+        return Failure(FailureKind.UNAVAILABLE, reason, needs_person=True)
+    if error.errno == errno.E2BIG:
+        reason = f"The command line of {program.name} is longer than the system allows ({detail}). Shorten the prompt."
+        return Failure(FailureKind.MESSAGE, reason)
+    return Failure(FailureKind.UNAVAILABLE, f"This machine cannot start {program.name} now ({detail}).")
+
+
+def _exited_cleanly(child: Child) -> bool:
+    """The common case, which needs no waiting: the child exited with 0 and its group is empty."""
+    if not child.finished_normally:
         return False
     group = _Group(child.process)
-    # Before the child is waited for: until then its number stays taken, so this reaches its own group only.
+    # Signal before reaping the child: until then its pid cannot be reused, so this reaches only its own group.
     group.send(signal.SIGTERM)
     if not group.is_gone() or child.process.returncode != 0:
         return False
@@ -76,16 +132,16 @@ def _went_quietly(child: Child) -> bool:
 
 
 async def _end(child: Child, grace: timedelta, run_id: str | None) -> None:
-    """End the child's group and what left it."""
+    """End the child's group and the processes that left the group."""
     group = _Group(child.process)
     try:
         if child.process.returncode is None:
             group.send(signal.SIGTERM)
-        await asyncio.gather(group.end(grace), asyncio.to_thread(_end_leavers, run_id, child.process.pid, grace))
-        # Something may have been started between the search and the signals.
-        await asyncio.to_thread(_end_leavers, run_id, child.process.pid, timedelta())
+        await asyncio.gather(group.end(grace), asyncio.to_thread(_end_detached, run_id, child.process.pid, grace))
+        # A process may have started between the search and the signals.
+        await asyncio.to_thread(_end_detached, run_id, child.process.pid, timedelta())
     except BaseException:
-        # The event loop is being torn down: there is no time for grace any more.
+        # The event loop is shutting down: there is no time for the grace period.
         group.send(signal.SIGKILL)
         raise
     finally:
@@ -95,13 +151,13 @@ async def _end(child: Child, grace: timedelta, run_id: str | None) -> None:
 
 
 class _Group:
-    """The processes of a child's group; the child's own pid is its number."""
+    """The process group of a child; its number is the child's pid."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self._process = process
 
     def send(self, number: int) -> bool:
-        """Whether there was a process to reach."""
+        """Send the signal; False when the group has no process."""
         try:
             os.killpg(self._process.pid, number)
         except (ProcessLookupError, PermissionError):
@@ -113,24 +169,24 @@ class _Group:
         return not self.send(0)
 
     async def end(self, grace: timedelta) -> None:
-        if not await self._goes(grace):
+        if not await self._wait_gone(grace):
             self.send(signal.SIGKILL)
-            await self._goes(_AFTER_KILL)
+            await self._wait_gone(_AFTER_KILL)
 
-    async def _goes(self, within: timedelta) -> bool:
+    async def _wait_gone(self, within: timedelta) -> bool:
         loop = asyncio.get_running_loop()
         until = loop.time() + within.total_seconds()
-        # A process that ended but that nobody waits for can still be reached: the slower look tells.
-        while not self.is_gone() and await asyncio.to_thread(group_lives, self._process.pid):
+        # A zombie still accepts signals: only the slower check sees that it has ended.
+        while not self.is_gone() and await asyncio.to_thread(group_is_alive, self._process.pid):
             if loop.time() >= until:
                 return False
-            await asyncio.sleep(_GLANCE)
+            await asyncio.sleep(_POLL_SECONDS)
         return True
 
 
-def _end_leavers(run_id: str | None, group: int, grace: timedelta) -> None:
+def _end_detached(run_id: str | None, group: int, grace: timedelta) -> None:
     if run_id is not None:
-        end([process for process in find_run(run_id) if not _is_in(group, process.pid)], grace)
+        end_processes([process for process in find_run_processes(run_id) if not _is_in(group, process.pid)], grace)
 
 
 def _is_in(group: int, pid: int) -> bool:
@@ -140,8 +196,8 @@ def _is_in(group: int, pid: int) -> bool:
         return True
 
 
-async def _uninterrupted(work: Coroutine[None, None, None]) -> None:
-    """Carry the work to its end even if this is cancelled meanwhile, and be cancelled then."""
+async def _run_to_end(work: Coroutine[None, None, None]) -> None:
+    """Run the work to its end even when this task is cancelled, and raise the cancellation afterwards."""
     task = asyncio.ensure_future(work)
     cancelled: asyncio.CancelledError | None = None
     while not task.done():

@@ -1,4 +1,4 @@
-"""The application: the guard, two plain ASGI endpoints, and everything else as FastAPI routes."""
+"""The ASGI application: the guard in front, two plain ASGI endpoints for the busiest paths, FastAPI for the rest."""
 
 import time
 from collections.abc import Awaitable
@@ -7,39 +7,29 @@ from typing import Final
 from fastapi import FastAPI
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from tinyagi.server import errors, login, pages
-from tinyagi.server.access import Names, Token
+from tinyagi.server import access, errors, event_stream, openapi
+from tinyagi.server.access import AllowedNames, RateLimit, Token
+from tinyagi.server.dependencies import Services
+from tinyagi.server.event_stream import EventStream
 from tinyagi.server.guard import Guard
-from tinyagi.server.limits import RateLimit
-from tinyagi.server.messages import PATH, MessageDoor
+from tinyagi.server.messages import PATH, MessageEndpoint
 from tinyagi.server.metrics import Metrics
 from tinyagi.server.openapi import document
 from tinyagi.server.routes import (
     agents,
     analytics,
     audit,
-    events,
-    history,
-    logs,
-    pairing,
-    projects,
-    providers,
+    board,
+    channels,
+    conversations,
+    daemon,
     queue,
-    recall,
     responses,
-    rooms,
     schedules,
-    services,
     settings,
-    status,
-    tasks,
     teams,
-    traces,
-    workspace,
 )
-from tinyagi.server.services import Services
-from tinyagi.server.stream import Stream
-from tinyagi.settings.server import ServerSettings
+from tinyagi.settings.model import ServerSettings
 
 STREAM: Final = "/api/events/stream"
 _HEADERS: Final = (
@@ -47,44 +37,55 @@ _HEADERS: Final = (
     (b"referrer-policy", b"no-referrer"),
     (b"x-frame-options", b"DENY"),
 )
+ROUTERS: Final = (
+    *(daemon.router, daemon.logs_router, daemon.plugins_router, daemon.services_router, audit.router, analytics.router),
+    *(queue.router, responses.router, teams.rooms_router, event_stream.router),
+    *(conversations.router, conversations.traces_router),
+    *(agents.router, teams.router, settings.router, channels.router, schedules.router, board.router, openapi.router),
+)
 _NO_STORE: Final = (b"cache-control", b"no-store")
 
 
-def create_app(given: Services, configured: ServerSettings, token: str | None) -> ASGIApp:
-    """Everything that answers at the port, behind one guard."""
-    shown = None if token is None else Token(token)
-    door = MessageDoor(given.engine.inbox, RateLimit(configured.messages_per_minute), given.metrics.request)
-    front = _Front(
-        fast={("POST", PATH): door, ("GET", STREAM): Stream(given.hub, given.store)},
-        rest=_Measured(framework(given, shown), given.metrics),
+def create_app(services: Services, configured: ServerSettings, token: str | None) -> ASGIApp:
+    """Build the whole application behind one guard."""
+    checked_token = None if token is None else Token(token, services.home.logout_file)
+    messages = MessageEndpoint(
+        services.engine.inbox, RateLimit(configured.messages_per_minute), services.metrics.request
     )
-    return Guard(front, names=Names(configured, given.port), token=shown, max_body=configured.max_body_bytes)
+    dispatcher = _Dispatcher(
+        fast={("POST", PATH): messages, ("GET", STREAM): EventStream(services.hub, services.store)},
+        rest=_Measured(fastapi_app(services, checked_token), services.metrics),
+    )
+    return Guard(
+        dispatcher,
+        names=AllowedNames(configured, services.port),
+        token=checked_token,
+        max_body=configured.max_body_bytes,
+        settings=services.settings,
+    )
 
 
-def framework(given: Services, token: Token | None) -> FastAPI:
-    """Every route that needs no speed, and the document of all."""
+def fastapi_app(services: Services, token: Token | None) -> FastAPI:
+    """Build the FastAPI routes and the OpenAPI document, which covers every route."""
     app = FastAPI(
         title="TinyAGI",
-        version=given.version,
+        version=services.version,
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
         responses=errors.responses(*errors.COMMON),
     )
-    app.state.services = given
+    app.state.services = services
     app.openapi = lambda: document(app)  # type: ignore[method-assign]
     errors.install(app)
-    for module in (
-        *(status, queue, responses, rooms, history, recall, events, traces, analytics, logs, audit),
-        *(agents, workspace, teams, settings, providers, pairing, schedules, tasks, projects, services, pages),
-    ):
-        app.include_router(module.router)
-    app.include_router(login.routes(token))
+    for router in ROUTERS:
+        app.include_router(router)
+    app.include_router(access.routes(token))
     return app
 
 
-class _Front:
-    """Leads the two addresses that are asked most past the framework."""
+class _Dispatcher:
+    """Sends the two busiest paths straight to their endpoints, past FastAPI."""
 
     def __init__(self, fast: dict[tuple[str, str], ASGIApp], rest: ASGIApp) -> None:
         self._fast = fast
@@ -96,7 +97,7 @@ class _Front:
 
 
 class _Measured:
-    """Counts what the framework answers, by the route's pattern, and adds the headers that every answer has."""
+    """Counts FastAPI's answers by route pattern, and adds the headers that every answer has."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
         self._app = app

@@ -1,4 +1,4 @@
-"""Every error as an answer: `{"error": "<sentence>"}` with its status, and nothing of our inside."""
+"""Errors as HTTP answers: `{"error": "<sentence>"}` with a status, and no internals."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import Send
 
-from tinyagi.agents.errors import WorkspaceError
+from tinyagi.agents.workspace_files import WorkspaceError
 from tinyagi.api.base import Error
 from tinyagi.domain.errors import (
     ClaimLost,
@@ -27,7 +27,7 @@ from tinyagi.settings.errors import HomeUnusable, SettingsBusy, SettingsError, S
 
 log = logging.getLogger(__name__)
 
-# The first that fits: the more particular ones stand first.
+# The first match counts, so subclasses come before their base classes.
 _STATUSES: Final[Sequence[tuple[type[TinyAGIError], int]]] = (
     (NotFound, 404),
     (Conflict, 409),
@@ -41,18 +41,21 @@ _STATUSES: Final[Sequence[tuple[type[TinyAGIError], int]]] = (
     (InvalidInput, 400),
     (SettingsError, 400),
 )
-_WORDS: Final = {404: "There is nothing here.", 405: "This address does not take that method. See /docs."}
+_FRAMEWORK_ERRORS: Final = {
+    404: "This path does not exist. See /docs.",
+    405: "This path does not support that method. See /docs.",
+}
 
 MEANINGS: Final = {
-    400: "A field is missing, empty or malformed, or the body is no JSON.",
+    400: "A field is missing, empty or malformed, or the body is not JSON.",
     401: "The token is missing or wrong.",
-    403: "The Host or Origin is not allowed.",
-    404: "There is no such thing.",
-    409: "It is there already, or still in use.",
+    403: "The Host, the Origin or the user of this machine is not allowed, or the call is outside an agent's scope.",
+    404: "Not found.",
+    409: "It exists already, or is still in use.",
     413: "The body is too large.",
     415: "The body is not application/json.",
     429: "Too many requests; see Retry-After.",
-    503: "The store cannot do it now: locked, full or damaged. Nothing was changed.",
+    503: "The store is locked, full or damaged. Nothing was changed.",
 }
 COMMON: Final = (400, 401, 403, 429, 503)
 
@@ -65,8 +68,8 @@ _JSON_HEADERS: Final = (
 )
 
 
-class Refused(TinyAGIError):
-    """An answer that is decided before or beside the domain."""
+class HttpRefusal(TinyAGIError):
+    """A refusal by the server itself, with its status and headers."""
 
     def __init__(self, status: int, reason: str, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(reason)
@@ -74,74 +77,82 @@ class Refused(TinyAGIError):
         self.headers = dict(headers or {})
 
 
-def fault() -> Refused:
-    """What is told when it is our fault."""
-    return Refused(500, "This is a fault of TinyAGI. The log says more: tinyagi logs daemon.")
+def internal_error() -> HttpRefusal:
+    """The answer to an unexpected exception."""
+    return HttpRefusal(500, "Internal error in TinyAGI. See the log: tinyagi logs daemon.")
 
 
 def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """How a route documents the errors it may give."""
+    """The OpenAPI entries for a route's errors."""
     return {status: {"model": Error, "description": MEANINGS[status]} for status in statuses}
 
 
 def status_of(error: TinyAGIError) -> int:
-    if isinstance(error, Refused):
+    if isinstance(error, HttpRefusal):
         return error.status
     return next((status for kind, status in _STATUSES if isinstance(error, kind)), 500)
 
 
-def payload_of(error: TinyAGIError) -> bytes:
-    told = {"error": clean(str(error))}
+def error_body(error: TinyAGIError) -> bytes:
+    body = {"error": clean(str(error))}
     if isinstance(error, DuplicateMessage):
-        told["messageId"] = error.message_id
-    return msgspec.json.encode(told)
+        body["messageId"] = error.message_id
+    return msgspec.json.encode(body)
 
 
 def parts_of(error: TinyAGIError) -> tuple[int, bytes, Headers]:
-    """Status, body and further headers of the answer to an error."""
-    headers = error.headers if isinstance(error, Refused) else {}
-    return status_of(error), payload_of(error), [(name.encode(), value.encode()) for name, value in headers.items()]
+    """Return the status, body and extra headers of the answer to an error."""
+    headers = error.headers if isinstance(error, HttpRefusal) else {}
+    return status_of(error), error_body(error), [(name.encode(), value.encode()) for name, value in headers.items()]
 
 
 async def send_json(send: Send, status: int, body: bytes, headers: Headers) -> None:
-    """Answer without a framework."""
+    """Send a whole JSON answer over plain ASGI."""
     length = (b"content-length", b"%d" % len(body))
     await send({"type": "http.response.start", "status": status, "headers": [*_JSON_HEADERS, length, *headers]})
     await send({"type": "http.response.body", "body": body})
 
 
-def answer(error: TinyAGIError) -> Response:
-    headers = error.headers if isinstance(error, Refused) else {}
-    return Response(payload_of(error), status_of(error), headers=headers, media_type="application/json")
+def error_response(error: TinyAGIError) -> Response:
+    headers = error.headers if isinstance(error, HttpRefusal) else {}
+    return Response(error_body(error), status_of(error), headers=headers, media_type="application/json")
 
 
 def install(app: FastAPI) -> None:
-    """Answer every error of the app in our form."""
+    """Register the handlers that turn every exception into `{"error": ...}`."""
 
     @app.exception_handler(TinyAGIError)
-    async def ours(request: Request, error: TinyAGIError) -> Response:
+    async def domain_error(request: Request, error: TinyAGIError) -> Response:
         if status_of(error) >= 500:
             log.warning("%s %s: %s", request.method, request.url.path, error)
-        return answer(error)
+        return error_response(error)
 
     @app.exception_handler(RequestValidationError)
-    async def malformed(_: Request, error: RequestValidationError) -> Response:
-        return answer(Refused(400, " ".join(_sentence(problem) for problem in error.errors()[:10])))
+    async def validation_error(_: Request, error: RequestValidationError) -> Response:
+        # The first step of `loc` only names the body, query or path.
+        return error_response(malformed([{**problem, "loc": problem["loc"][1:]} for problem in error.errors()]))
 
     @app.exception_handler(HTTPException)
-    async def of_the_framework(_: Request, error: HTTPException) -> Response:
-        return answer(Refused(error.status_code, _WORDS.get(error.status_code, error.detail), error.headers))
+    async def framework_error(_: Request, error: HTTPException) -> Response:
+        return error_response(
+            HttpRefusal(error.status_code, _FRAMEWORK_ERRORS.get(error.status_code, error.detail), error.headers)
+        )
 
     @app.exception_handler(Exception)
-    async def unexpected(_: Request, __: Exception) -> Response:
-        # Starlette raises it again after this answer, and uvicorn logs it with its trace.
-        return answer(fault())
+    async def unexpected_error(_: Request, __: Exception) -> Response:
+        # Starlette raises the exception again after this answer, and uvicorn logs its traceback.
+        return error_response(internal_error())
+
+
+def malformed(problems: Sequence[Mapping[str, Any]]) -> HttpRefusal:
+    """Pydantic's validation errors as one refusal."""
+    return HttpRefusal(400, " ".join(_sentence(problem) for problem in problems[:10]))
 
 
 def _sentence(problem: Mapping[str, Any]) -> str:
     if problem["type"] == "json_invalid":
-        return f"The body is no JSON: {problem['ctx']['error']}."
-    if problem["type"] == "missing" and problem["loc"] == ("body",):
+        return f"The body is not JSON: {problem['ctx']['error']}."
+    if problem["type"] == "missing" and not problem["loc"]:
         return "A JSON body is missing."
-    place = ".".join(str(step) for step in problem["loc"][1:]) or "The body"
-    return f"{place}: {problem['msg'].removeprefix('Value error, ')}."
+    field = ".".join(str(step) for step in problem["loc"]) or "The body"
+    return f"{field}: {problem['msg'].removeprefix('Value error, ')}."

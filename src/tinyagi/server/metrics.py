@@ -1,4 +1,4 @@
-"""Figures for Prometheus: requests as they come, everything else as it is at the moment somebody asks."""
+"""Metrics in Prometheus' text format: counts requests; the caller passes a snapshot of everything else."""
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
@@ -10,11 +10,12 @@ from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector,
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from tinyagi.engine.archiving import Lag
-from tinyagi.store.base import LogBounds, QueueDepth
+from tinyagi.engine.pipeline_trigger import LakeLag
+from tinyagi.store.depth import QueueDepth
+from tinyagi.store.event_log import LogBounds
 
 BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
-"""Seconds; the last one is without end."""
+"""Upper bounds in seconds; a last bucket without a bound follows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,43 +27,44 @@ class Figures:
     depth: QueueDepth
     bounds: LogBounds
     paused: int
-    """Lanes that a person has paused."""
+    """Paused lanes."""
     runs: int
     readers: int
-    """Of the live stream."""
+    """Readers of the live stream."""
     dropped_readers: int
-    lag: Lag | None
-    """None when there is no lake and none is wanted: a figure that nobody cares for must not raise an alarm."""
-    is_archiving: bool
-    failed_archivings: int
+    lag: LakeLag | None
+    """None without a lake and with the pipeline off: an unused metric must not raise an alert."""
+    pipeline_running: bool
+    pipeline_failures: int
 
 
 class Metrics:
-    """Counts requests, cheaply and on the event loop only, and writes all figures in Prometheus' text format."""
+    """Counts requests, on the event loop only, and renders all metrics."""
 
     def __init__(self) -> None:
         self._process = CollectorRegistry()
-        # They register themselves.
         ProcessCollector(registry=self._process)
         PlatformCollector(registry=self._process)
         GCCollector(registry=self._process)
         self._requests: dict[tuple[str, int], _Times] = {}
 
     def request(self, route: str, status: int, seconds: float) -> None:
-        """Count a request; the route is its pattern, so that there are few of them."""
+        """Count a request; `route` is the pattern, so that labels stay few."""
         times = self._requests.get((route, status))
         if times is None:
             times = self._requests[route, status] = _Times()
         times.add(seconds)
 
     def snapshot(self, figures: Figures) -> Collector:
-        """Everything of this moment, to be written at leisure."""
-        return _Moment((self._request_times(), *_of_queue(figures), *_of_daemon(figures), *_of_lake(figures)))
+        """Collect all metrics now, to be rendered later."""
+        return _Snapshot(
+            (self._request_times(), *_queue_metrics(figures), *_daemon_metrics(figures), *_lake_metrics(figures))
+        )
 
-    def render(self, moment: Collector) -> bytes:
-        """The text. Looks into /proc, so it belongs into a thread."""
+    def render(self, snapshot: Collector) -> bytes:
+        """Render the text. Reads /proc, so call it in a thread."""
         registry = CollectorRegistry()
-        registry.register(moment)
+        registry.register(snapshot)
         return generate_latest(registry) + generate_latest(self._process)
 
     def _request_times(self) -> Metric:
@@ -92,7 +94,7 @@ class _Times:
         return list(zip(names, map(float, accumulate(self._counts)), strict=True))
 
 
-class _Moment(Collector):
+class _Snapshot(Collector):
     def __init__(self, families: Sequence[Metric]) -> None:
         self._families = families
 
@@ -100,7 +102,7 @@ class _Moment(Collector):
         return self._families
 
 
-def _of_queue(figures: Figures) -> Iterator[Metric]:
+def _queue_metrics(figures: Figures) -> Iterator[Metric]:
     depth = figures.depth
     messages = GaugeMetricFamily("tinyagi_messages", "Messages by status.", labels=("status",))
     for status in ("pending", "processing", "completed", "dead"):
@@ -111,39 +113,33 @@ def _of_queue(figures: Figures) -> Iterator[Metric]:
         for status in ("pending", "processing", "dead"):
             lanes.add_metric((lane.agent, status), getattr(lane, status))
     yield lanes
-    yield _gauge("tinyagi_lanes_paused", "Lanes that a person has paused.", figures.paused)
-    yield _gauge("tinyagi_responses_outgoing", "Responses that no channel has acknowledged.", depth.outgoing)
-    yield _gauge(
-        "tinyagi_conversations_open", "Conversations in which something is to be done.", depth.open_conversations
-    )
+    yield _gauge("tinyagi_lanes_paused", "Paused lanes.", figures.paused)
+    yield _gauge("tinyagi_responses_outgoing", "Responses that no channel has acknowledged yet.", depth.outgoing)
+    yield _gauge("tinyagi_conversations_open", "Conversations with open messages.", depth.open_conversations)
 
 
-def _of_daemon(figures: Figures) -> Iterator[Metric]:
-    yield _gauge("tinyagi_runs", "Runs that are going on in this daemon.", figures.runs)
+def _daemon_metrics(figures: Figures) -> Iterator[Metric]:
+    yield _gauge("tinyagi_runs", "Current runs of this daemon.", figures.runs)
     yield _gauge("tinyagi_stream_readers", "Readers of the live stream.", figures.readers)
     yield CounterMetricFamily(
-        "tinyagi_stream_readers_dropped", "Readers that were too slow and were let go.", figures.dropped_readers
+        "tinyagi_stream_readers_dropped", "Readers dropped because they were too slow.", figures.dropped_readers
     )
-    yield CounterMetricFamily(
-        "tinyagi_events", "Events that were ever recorded: the head of the log.", figures.bounds.head
-    )
-    yield _gauge("tinyagi_events_oldest", "The oldest event that is still in the log.", figures.bounds.oldest)
-    yield _gauge("tinyagi_start_time_seconds", "When this daemon started.", figures.started_at / 1000)
-    info = GaugeMetricFamily("tinyagi_info", "Always 1; tells the version.", labels=("version",))
+    yield CounterMetricFamily("tinyagi_events", "Events recorded so far: the head of the log.", figures.bounds.head)
+    yield _gauge("tinyagi_events_oldest", "Id of the oldest event in the log.", figures.bounds.oldest)
+    yield _gauge("tinyagi_start_time_seconds", "Start time of this daemon.", figures.started_at / 1000)
+    info = GaugeMetricFamily("tinyagi_info", "Always 1; the label has the version.", labels=("version",))
     info.add_metric((figures.version,), 1)
     yield info
 
 
-def _of_lake(figures: Figures) -> Iterator[Metric]:
+def _lake_metrics(figures: Figures) -> Iterator[Metric]:
     if figures.lag is not None:
         yield _gauge("tinyagi_lake_lag_events", "Events that are not archived yet.", figures.lag.events)
         yield _gauge(
-            "tinyagi_lake_lag_seconds", "The age of the oldest event that is not archived.", figures.lag.seconds
+            "tinyagi_lake_lag_seconds", "Age of the oldest event that is not archived yet.", figures.lag.seconds
         )
-    yield _gauge("tinyagi_pipeline_running", "1 while this daemon has the pipeline run.", figures.is_archiving)
-    yield CounterMetricFamily(
-        "tinyagi_pipeline_failures", "Runs of the pipeline that failed.", figures.failed_archivings
-    )
+    yield _gauge("tinyagi_pipeline_running", "1 while this daemon runs the pipeline.", figures.pipeline_running)
+    yield CounterMetricFamily("tinyagi_pipeline_failures", "Failed runs of the pipeline.", figures.pipeline_failures)
 
 
 def _gauge(name: str, text: str, value: float) -> Metric:

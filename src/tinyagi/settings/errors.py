@@ -1,4 +1,4 @@
-"""What can be wrong with a home and its settings."""
+"""Errors of a home and its settings."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,27 +15,27 @@ class HomeUnusable(SettingsError):
 
 
 class SettingsBusy(SettingsError):
-    """Another process holds the lock for longer than the time-out; nothing was written."""
+    """Another process held the lock beyond the timeout; nothing was written."""
 
 
 class SettingsFailed(SettingsError):
-    """The file system refused."""
+    """The file system refused a read or a write."""
 
 
 class InvalidSettings(SettingsError):
-    """What is wrong, all of it: each problem is a sentence that begins with a dotted name."""
+    """The settings have problems. All of them are listed, each a sentence that begins with a dotted name."""
 
     def __init__(self, problems: Sequence[str], *, file: Path | None = None, backup: Path | None = None) -> None:
         self.problems = tuple(problems)
         self.file = file
         self.backup = backup
-        """The newest version that is valid, if there is one."""
+        """The newest valid version, if there is one."""
         where = "The settings are not valid" if file is None else f"{file} is not valid"
         super().__init__(f"{where}: {'; '.join(self.problems)}.{_remedy(file, backup)}")
 
 
 class UnreadableSettings(InvalidSettings):
-    """The file is not JSON; it is left as it is."""
+    """The file is not JSON; it is left unchanged."""
 
     def __init__(self, reason: str, file: Path, *, line: int = 1, column: int = 1, backup: Path | None = None) -> None:
         super().__init__((f"line {line}, column {column}: {reason}",), file=file, backup=backup)
@@ -47,5 +47,5 @@ def _remedy(file: Path | None, backup: Path | None) -> str:
     if file is None:
         return ""
     if backup is None:
-        return " Mend it there; nothing was changed."
-    return f" Mend it there, or go back to the last good version: cp '{backup}' '{file}'"
+        return " Fix it there; nothing was changed."
+    return f" Fix it there, or go back to the last good version: cp '{backup}' '{file}'"

@@ -1,4 +1,4 @@
-"""Where things are: the folder that holds everything of one installation."""
+"""The home folder of one installation: where its files are, and how the folder is found and made private."""
 
 import hashlib
 import stat
@@ -21,7 +21,7 @@ class Home:
 
     @property
     def home_id(self) -> str:
-        """Tells this home's processes from those of another: twelve hexadecimal digits, the same for every alias."""
+        """Twelve hexadecimal digits that mark this home's processes; every path to the home gives the same."""
         return hashlib.sha256(str(self.path.resolve()).encode()).hexdigest()[:12]
 
     @property
@@ -67,18 +67,23 @@ class Home:
 
     @property
     def restore_journal(self) -> Path:
-        """There while `backup restore` works on the home, and after it was cut off."""
+        """Exists while `backup restore` works on the home, and after it was interrupted."""
         return self.path / "restore.json"
 
     @property
+    def logout_file(self) -> Path:
+        """The instant of the last logout, which ended all logins."""
+        return self.path / "logout"
+
+    @property
     def is_private(self) -> bool:
-        """True when nobody but its owner can look into the folder."""
+        """True when only the owner can read the folder."""
         return stat.S_IMODE(self.path.stat().st_mode) & 0o077 == 0
 
     def prepare(self) -> None:
-        """Create what is missing, open to its owner only. A folder that is there already keeps its permissions.
+        """Create the missing folders, private to the owner. Existing folders keep their permissions.
 
-        The lake makes its own folder: whether it is there says whether a pipeline has run.
+        The lake makes its own folder: its existence shows that the pipeline has run.
         """
         try:
             self.path.mkdir(mode=PRIVATE, parents=True, exist_ok=True)
@@ -91,7 +96,7 @@ class Home:
 
 
 def make_private(folder: Path) -> None:
-    """Create the folder and what is missing above it, open to its owner only; `parents=True` opens those to others."""
+    """Create the folder and its missing parents, all private to the owner; mkdir's `parents=True` ignores the mode."""
     try:
         folder.mkdir(mode=PRIVATE, exist_ok=True)
     except FileNotFoundError:
@@ -100,5 +105,5 @@ def make_private(folder: Path) -> None:
 
 
 def find_home(environment: Mapping[str, str] | None = None) -> Home:
-    """The home that the environment names, by default that of this process."""
+    """The home named by the environment, by default this process's environment."""
     return Home(home_path(snapshot() if environment is None else environment))

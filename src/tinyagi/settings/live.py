@@ -1,4 +1,4 @@
-"""Settings that follow their file: a good edit counts at once, a bad one leaves the last good settings in force."""
+"""Settings that follow their file: a valid edit applies at once, an invalid one keeps the last good version."""
 
 import asyncio
 import logging
@@ -6,24 +6,24 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from datetime import timedelta
 from typing import Final
 
-from tinyagi.settings.document import Change, Document, Loaded, Stamp
 from tinyagi.settings.errors import SettingsError, SettingsFailed
-from tinyagi.settings.merge import changed_names
+from tinyagi.settings.json_tree import changed_names
 from tinyagi.settings.model import Settings
-from tinyagi.settings.parse import parse
-from tinyagi.store.changes import Changes
+from tinyagi.settings.parse import parse_settings, unknown_settings
+from tinyagi.settings.settings_file import LoadedSettings, SettingsChange, SettingsFile, Stamp
+from tinyagi.system.changes import Changes
 
 log = logging.getLogger(__name__)
 
 EVERY: Final = timedelta(seconds=1)
-RESTART: Final = ("home", "store", "server")
-"""Sections that are read once, when the daemon starts."""
+NEEDS_RESTART: Final = ("home", "store", "server")
+"""Sections that the daemon reads only when it starts."""
 
-_NOBODY: Final = object()
-"""No content is equal to it: a missing file is None."""
+_NO_CONTENT: Final = object()
+"""Differs from any content; None is the content of a missing file."""
 
 Rejected = Callable[[str], Awaitable[None]]
-"""Told why an edit does not count, once for each bad content."""
+"""Called with the reason when an edit is rejected, once per bad content."""
 
 
 async def _log_rejected(reason: str) -> None:
@@ -31,21 +31,22 @@ async def _log_rejected(reason: str) -> None:
 
 
 class LiveSettings:
-    """The settings in force. A piece of work reads `current` once, so that they do not change under its hands."""
+    """The settings in force. A task reads `current` once, so that its settings do not change halfway."""
 
-    def __init__(self, document: Document, *, every: timedelta = EVERY) -> None:
-        """Read the file; raise InvalidSettings when there is nothing good to begin with."""
-        self._document = document
+    def __init__(self, file: SettingsFile, *, every: timedelta = EVERY) -> None:
+        """Read the file; raise InvalidSettings when it is not valid."""
+        self._file = file
         self._on_rejected: Rejected = _log_rejected
         self._every = every
-        self._stamp = document.stamp()
-        self._loaded = document.read()
-        self._current = parse({}) if self._loaded is None else self._loaded.settings
+        self._stamp = file.stamp()
+        self._loaded = file.read()
+        self._current = parse_settings({}) if self._loaded is None else self._loaded.settings
         self._raw_at_start = self.raw
-        self._suspect: object = _NOBODY
-        self._told: object = _NOBODY
+        self._warnings = unknown_settings(self.raw)
+        self._last_bad: object = _NO_CONTENT
+        self._reported: object = _NO_CONTENT
         self._changes = Changes()
-        self._turn = asyncio.Lock()
+        self._lock = asyncio.Lock()
 
     @property
     def current(self) -> Settings:
@@ -53,7 +54,7 @@ class LiveSettings:
 
     @property
     def raw(self) -> Mapping[str, object]:
-        """The file as JSON, with what the types do not know; its secrets are not masked."""
+        """The file as JSON, with unknown names; secrets are not masked."""
         return {} if self._loaded is None else self._loaded.raw
 
     @property
@@ -62,87 +63,98 @@ class LiveSettings:
         return self._changes.version
 
     async def beyond(self, version: int) -> int:
-        """Return the version as soon as it is beyond the given one."""
+        """Wait until the version is greater than the given one, and return it."""
         return await self._changes.beyond(version)
 
     @property
+    def warnings(self) -> tuple[str, ...]:
+        """A sentence for each setting of the file that has no effect."""
+        return self._warnings
+
+    @property
     def needs_restart(self) -> tuple[str, ...]:
-        """Dotted names of what has changed since the start and counts only after the next one."""
+        """Dotted names of settings that have changed since the start and apply only after a restart."""
         before, now = self._raw_at_start, self.raw
-        return tuple(name for part in RESTART for name in changed_names(before.get(part, {}), now.get(part, {}), part))
+        return tuple(
+            name for part in NEEDS_RESTART for name in changed_names(before.get(part, {}), now.get(part, {}), part)
+        )
 
     async def save(self, patch: Mapping[str, object]) -> Settings:
-        """Merge a patch into the file and use the result at once; raise InvalidSettings and change nothing if bad."""
+        """Merge a patch into the file and apply it; raise InvalidSettings and change nothing when it is not valid."""
         return await self.edit(lambda _: patch)
 
-    async def edit(self, change: Change) -> Settings:
-        """Like `save`, with a patch that is made, in a thread, from what is stored at that moment."""
-        async with self._turn:
-            # A file that somebody has removed under us comes back whole.
-            self._take(await asyncio.to_thread(self._document.edit, change, without_file=self.raw))
+    async def edit(self, change: SettingsChange) -> Settings:
+        """Like `save`; the change computes its patch, in a thread, from the settings stored at that moment."""
+        async with self._lock:
+            # If the file was removed meanwhile, write it back whole.
+            self._use(await asyncio.to_thread(self._file.edit, change, without_file=self.raw))
             return self._current
 
-    async def look(self) -> None:
-        """See whether somebody else has changed the file."""
-        async with self._turn:
+    async def poll_once(self) -> None:
+        """Apply a change that another program made to the file."""
+        async with self._lock:
             try:
-                seen = await asyncio.to_thread(self._glance)
+                seen = await asyncio.to_thread(self._read_if_changed)
             except SettingsFailed as error:
-                await self._doubt(str(error), error)
+                await self._report_if_repeated(str(error), error)
                 return
             if seen is None:
                 return
             stamp, content = seen
             if content == self._content:
-                self._stamp, self._suspect, self._told = stamp, _NOBODY, _NOBODY
-            elif content != self._told:
-                await self._judge(stamp, content)
+                self._stamp, self._last_bad, self._reported = stamp, _NO_CONTENT, _NO_CONTENT
+            elif content != self._reported:
+                await self._load_changed(stamp, content)
 
     async def keep_looking(self, on_rejected: Rejected) -> AsyncGenerator[None, None]:
-        """Look again and again, and report why an edit does not count."""
+        """Poll the file for ever, and report rejected edits."""
         self._on_rejected = on_rejected
         while True:
             await asyncio.sleep(self._every.total_seconds())
-            await self.look()
+            await self.poll_once()
             yield
 
     @property
     def _content(self) -> bytes | None:
         return None if self._loaded is None else self._loaded.content
 
-    def _glance(self) -> tuple[Stamp | None, bytes | None] | None:
-        """The file as it is now, or None when it is certainly the same."""
-        stamp = self._document.stamp()
-        return None if stamp is not None and stamp == self._stamp else (stamp, self._document.content())
+    def _read_if_changed(self) -> tuple[Stamp | None, bytes | None] | None:
+        """The file's stamp and content, or None when it is certainly unchanged."""
+        stamp = self._file.stamp()
+        return None if stamp is not None and stamp == self._stamp else (stamp, self._file.content())
 
-    async def _judge(self, stamp: Stamp | None, content: bytes | None) -> None:
+    async def _load_changed(self, stamp: Stamp | None, content: bytes | None) -> None:
         try:
-            loaded = await asyncio.to_thread(self._understand, content)
+            loaded = await asyncio.to_thread(self._parse, content)
         except SettingsError as error:
-            await self._doubt(content, error)
+            await self._report_if_repeated(content, error)
             return
         self._stamp = stamp
-        self._take(loaded)
+        self._use(loaded)
         try:
-            await asyncio.to_thread(self._document.remember, loaded.content)
+            await asyncio.to_thread(self._file.keep_backup, loaded.content)
         except SettingsError as error:
-            log.warning("the new settings are in force, but there is no backup of them: %s", error)
+            log.warning("the new settings are in force, but could not be backed up: %s", error)
 
-    def _understand(self, content: bytes | None) -> Loaded:
+    def _parse(self, content: bytes | None) -> LoadedSettings:
         if content is None:
-            raise SettingsFailed(f"{self._document.path} is gone. The last good settings stay in force.")
-        return self._document.understand(content)
+            raise SettingsFailed(f"{self._file.path} is gone. The last good settings stay in force.")
+        return self._file.parse_content(content)
 
-    async def _doubt(self, content: object, error: SettingsError) -> None:
-        # A file that is just being written is bad for a moment: it is told of when the next look finds the same.
-        if content == self._suspect and content != self._told:
+    async def _report_if_repeated(self, content: object, error: SettingsError) -> None:
+        # A file that is being written is invalid for a moment, so report it only when the next poll finds the same.
+        if content == self._last_bad and content != self._reported:
             await self._on_rejected(str(error))
-            self._told = content
-        self._suspect = content
+            self._reported = content
+        self._last_bad = content
 
-    def _take(self, loaded: Loaded) -> None:
+    def _use(self, loaded: LoadedSettings) -> None:
         is_new = loaded.raw != self.raw
         self._loaded, self._current = loaded, loaded.settings
-        self._suspect = self._told = _NOBODY
+        self._last_bad = self._reported = _NO_CONTENT
         if is_new:
+            before, self._warnings = self._warnings, unknown_settings(loaded.raw)
+            for warning in self._warnings:
+                if warning not in before:
+                    log.warning("%s", warning)
             self._changes.notify()

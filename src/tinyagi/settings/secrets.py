@@ -1,34 +1,32 @@
-"""Which settings are secret, how they are shown, and how a shown value finds back to the stored one."""
+"""Which settings are secret, how they are masked, and how a masked value that comes back keeps the stored secret."""
 
 import json
 from collections.abc import Iterator, Mapping
 from typing import Final
 
 from tinyagi.settings.errors import InvalidSettings
-from tinyagi.settings.merge import merged
+from tinyagi.settings.json_tree import merged
 
 MASK: Final = "••••"
 _TAIL: Final = 4
 _LONG_ENOUGH: Final = 12
-"""A shorter secret shows nothing of itself."""
+"""Shorter secrets are masked entirely."""
 _WORTH_HIDING: Final = 6
-"""Whoever removes shorter values from a log removes everyday words."""
-
+"""Shorter values may be everyday words, and removing those would spoil a log."""
 _HARMLESS: Final = 24
 """Keys and tokens are longer than this, names are not."""
-
 _ENDINGS: Final = (
     "apikey", "accesskey", "privatekey", "token", "secret", "password", "passphrase", "authorization", "cookie",
 )  # fmt: skip
 
 
 def is_secret(name: str) -> bool:
-    """True when a value under this name is secret, however the name is written: bot_token, appSecret, X-Api-Key."""
+    """True when a value under this name is secret, in any spelling: bot_token, appSecret, X-Api-Key."""
     return name.lower().replace("_", "").replace("-", "").endswith(_ENDINGS)
 
 
-def shown(value: object) -> str:
-    """A value as an error may repeat it: whatever is long may be a secret that stands in the wrong place."""
+def safe_repr(value: object) -> str:
+    """A value as an error may quote it; long values are left out, because one may be a misplaced secret."""
     if isinstance(value, Mapping):
         return "this object"
     if isinstance(value, list):
@@ -38,17 +36,26 @@ def shown(value: object) -> str:
 
 
 def masked(raw: Mapping[str, object]) -> dict[str, object]:
-    """Return a copy that may be shown: nothing is left of a secret but, when it is long enough, its last characters."""
+    """Return a copy with masked secrets; a long secret keeps its last characters."""
     return {name: _masked(name, value) for name, value in raw.items()}
 
 
+def without_masked(raw: Mapping[str, object]) -> dict[str, object]:
+    """Return a copy without masked values."""
+    return {
+        name: without_masked(value) if isinstance(value, Mapping) else value
+        for name, value in raw.items()
+        if not (isinstance(value, str) and value.startswith(MASK))
+    }
+
+
 def merge(stored: Mapping[str, object], patch: Mapping[str, object]) -> dict[str, object]:
-    """Merge the patch into what is stored; a masked value that comes back leaves the stored secret."""
+    """Merge the patch into the stored settings; a masked value keeps the stored secret."""
     return merged(stored, {name: _unmasked(name, value, stored.get(name), name) for name, value in patch.items()})
 
 
 def values(raw: Mapping[str, object], environment: Mapping[str, str] | None = None) -> Iterator[str]:
-    """Every secret text of the settings and of the environment, for those who keep secrets out of logs."""
+    """Every secret in the settings and the environment, so that logs can leave them out."""
     for name, value in (*raw.items(), *(environment or {}).items()):
         yield from _values(name, value)
 
@@ -62,7 +69,7 @@ def _masked(name: str, value: object) -> object:
 
 
 def _mask(value: object) -> object:
-    # An empty text, null and a switch are not secrets: they say that there is none.
+    # An empty text, null or a boolean says that there is no secret.
     if value in {None, ""} or isinstance(value, bool):
         return value
     text = str(value)
@@ -89,16 +96,16 @@ def _unmasked(name: str, value: object, stored: object, where: str) -> object:
 
 
 def _counterparts(name: str, items: list[object], stored: list[object]) -> list[object]:
-    """The stored item for each of the items: the only one that is shown alike, or else the one at its place.
+    """The stored item for each item: the only one with the same mask, else the one at the same index.
 
-    Places mean nothing once the list is longer or shorter, and then two secrets with the same end cannot be told apart.
+    After the list has grown or shrunk an index means nothing, so two secrets with the same mask have no counterpart.
     """
-    looks = [_masked(name, candidate) for candidate in stored]
-    in_place: list[object] = stored if len(stored) == len(items) else [None] * len(items)
+    masks = [_masked(name, candidate) for candidate in stored]
+    by_index: list[object] = stored if len(stored) == len(items) else [None] * len(items)
     counterparts = []
-    for item, there in zip(items, in_place, strict=True):
-        alike = [candidate for candidate, look in zip(stored, looks, strict=True) if look == item]
-        counterparts.append(alike[0] if len(alike) == 1 else there)
+    for item, at_index in zip(items, by_index, strict=True):
+        alike = [candidate for candidate, mask in zip(stored, masks, strict=True) if mask == item]
+        counterparts.append(alike[0] if len(alike) == 1 else at_index)
     return counterparts
 
 

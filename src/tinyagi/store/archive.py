@@ -1,4 +1,6 @@
-"""Port of the archive: rows that went into the lake, so that what is pruned can still be asked for."""
+"""Ports of history, traces, recall and the archive, which reads pruned rows from the lake; and the versions without a
+lake.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +13,7 @@ from tinyagi.domain.responses import ChatMessage, HistoryEntry
 from tinyagi.domain.traces import ConversationSummary, TracedMessage
 
 Cell: TypeAlias = "str | int | float | bool | Sequence[Cell] | Mapping[str, Cell] | None"
-"""What stands in a column of an analytics table; days are ISO 8601."""
+"""A value in an analytics table; days are ISO 8601."""
 
 
 class ArchiveUnreadable(StoreError):
@@ -36,7 +38,7 @@ class TableSummary:
     meaning: str
     rows: int
     through_id: int
-    """The last event that is part of it."""
+    """The last event in it."""
     written_at: int
 
 
@@ -49,11 +51,50 @@ class Analytics:
     rows: tuple[Mapping[str, Cell], ...]
 
 
-class Archive(Protocol):
-    """What the store has handed to the lake, as of the pipeline's last run. Never more than the store has recorded."""
+class History(Protocol):
+    """History of agents and chat rooms, page by page."""
 
     async def of_agent(
-        self, agent: AgentId | None = None, *, since: int = 0, before: int | None = None, limit: int = 100
+        self,
+        agent: AgentId | None = None,
+        *,
+        since: int = 0,
+        before: int | None = None,
+        limit: int = 100,
+        internal: bool = True,
+    ) -> tuple[HistoryEntry, ...]:
+        """Lines of one agent or of all, newest first, between two ids.
+
+        Without `internal`, lines that teammates and rooms sent to the agent are left out; its answers stay.
+        """
+
+    async def of_room(
+        self, team: TeamId, *, since: int = 0, before: int | None = None, limit: int = 100
+    ) -> tuple[ChatMessage, ...]:
+        """Lines of a chat room, newest first."""
+
+
+class Traces(Protocol):
+    """Conversations with their runs, as long as their messages are kept."""
+
+    async def conversation(self, conversation: ConversationId) -> tuple[TracedMessage, ...]:
+        """Its messages, oldest first, each with its runs; empty for an unknown conversation."""
+
+    async def recent(self, *, limit: int = 50) -> tuple[ConversationSummary, ...]:
+        """The latest conversations, newest first."""
+
+
+class Archive(Protocol):
+    """Rows in the lake as of the pipeline's last run. It never has more than the store has recorded."""
+
+    async def of_agent(
+        self,
+        agent: AgentId | None = None,
+        *,
+        since: int = 0,
+        before: int | None = None,
+        limit: int = 100,
+        internal: bool = True,
     ) -> tuple[HistoryEntry, ...]:
         """As `History.of_agent`."""
 
@@ -65,13 +106,13 @@ class Archive(Protocol):
     async def conversation(
         self, conversation: ConversationId, *, started_at: int | None = None
     ) -> tuple[TracedMessage, ...]:
-        """As `Traces.conversation`: the one that began then, or the newest of that name."""
+        """As `Traces.conversation`: the one that started at `started_at`, or the newest with that id."""
 
     async def recent(self, *, limit: int = 50) -> tuple[ConversationSummary, ...]:
-        """As `Traces.recent`; of a long text the beginning."""
+        """As `Traces.recent`; long texts are cut."""
 
     async def tables(self) -> tuple[TableSummary, ...]:
-        """The analytics tables there are."""
+        """All analytics tables."""
 
     async def analytics(
         self,
@@ -82,11 +123,11 @@ class Archive(Protocol):
         agent: AgentId | None = None,
         limit: int = 1000,
     ) -> Analytics:
-        """Rows of these days, both included; raise NotFound when there is no such table, or none yet."""
+        """Rows of these days, both included; raise NotFound when the table does not exist or is not built yet."""
 
 
 class NoArchive:
-    """Where nothing is archived: the store is all there is."""
+    """The archive of an installation without a lake: no rows and no tables."""
 
     async def of_agent(
         self,
@@ -95,6 +136,7 @@ class NoArchive:
         since: int = 0,  # noqa: ARG002
         before: int | None = None,  # noqa: ARG002
         limit: int = 100,  # noqa: ARG002
+        internal: bool = True,  # noqa: ARG002
     ) -> tuple[HistoryEntry, ...]:
         return ()
 
@@ -133,5 +175,42 @@ class NoArchive:
     ) -> Analytics:
         raise NotFound(
             f"There is no table {table!r}: this installation has no pipeline. "
+            "Install `tinyagi[pipeline]`, restart the daemon, then run `tinyagi pipeline run`."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A passage of the agent's history."""
+
+    history_id: int
+    role: str
+    message_id: str
+    conversation_id: str | None
+    created_at: int
+    text: str
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Recollection:
+    """Search results in the archive, best first."""
+
+    hits: tuple[Hit, ...]
+    through_id: int
+    """The last event that the search covered."""
+
+
+class Recall(Protocol):
+    async def search(self, agent: AgentId, query: str, *, limit: int = 10) -> Recollection:
+        """The best matches in this agent's history; raise NotFound when nothing is archived yet."""
+
+
+class NoRecall:
+    """Recall of an installation without a lake: always NotFound."""
+
+    async def search(self, agent: AgentId, query: str, *, limit: int = 10) -> Recollection:  # noqa: ARG002 - the port's
+        raise NotFound(
+            "There is nothing to recall: this installation has no pipeline. "
             "Install `tinyagi[pipeline]`, restart the daemon, then run `tinyagi pipeline run`."
         )

@@ -1,4 +1,4 @@
-"""Which process holds a claim or a home, distinguished from any later process that has the same pid."""
+"""Identifies the process that holds a claim or a home, even after another process got the same pid."""
 
 import json
 import os
@@ -12,13 +12,13 @@ from typing import Final
 import psutil
 
 _NONCE: Final = secrets.token_hex(8)
-"""One for each start of the program: `execv` keeps pid and start time, and this module is loaded anew."""
+"""New at each start of the program, also after `execv`, which keeps pid and start time but reloads this module."""
 _NONCE_MARK: Final = "~"
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 _SLACK: Final = 1.0
 """Seconds by which two readings of the same start time may differ."""
 _FILE_SLACK: Final = 2.0
-"""Seconds between a process's start and the time stamp of a file that it wrote at once."""
+"""Seconds by which a process's start time may lie after the timestamp of a file it wrote at its start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +27,12 @@ class ProcessIdentity:
 
     host: str
     boot: str
-    """Linux's boot id; "unknown" elsewhere, where the start time distinguishes boots, too."""
+    """Linux's boot id; "unknown" elsewhere, where the start time also tells boots apart."""
     pid: int
     started: float | None
-    """Seconds since boot on Linux, since the epoch elsewhere; None in texts that do not hold it."""
+    """Seconds since boot on Linux, since the epoch elsewhere; None when the parsed text has none."""
     nonce: str = ""
-    """Empty in texts of older versions."""
+    """Empty when an older version wrote the text."""
 
     def __str__(self) -> str:
         started = "" if self.started is None else repr(self.started)
@@ -40,29 +40,29 @@ class ProcessIdentity:
 
     @classmethod
     def parse(cls, text: str) -> "ProcessIdentity":
-        """Read what `str` wrote, here or in an older version; raise ValueError for anything else."""
+        """Parse the text form of this or an older version; raise ValueError for anything else."""
         rest, _, last = text.rpartition("/")
         has_nonce = last.startswith(_NONCE_MARK)
-        # The host name is the only part that may hold a slash.
+        # Only the host name may contain a slash.
         host, boot, pid, started = (rest if has_nonce else text).rsplit("/", 3)
         if has_nonce:
             return cls(host, boot, int(pid), float(started) if started else None, last.removeprefix(_NONCE_MARK))
-        # Older versions wrote no nonce, and the start in clock ticks, on Linux only.
+        # Older versions wrote no nonce, and wrote the start in clock ticks, on Linux only.
         return cls(host, boot, int(pid), int(started) / os.sysconf("SC_CLK_TCK") if started else None)
 
     @property
     def is_elsewhere(self) -> bool:
-        """True for a process of another machine or container: nothing can be known about it here."""
+        """True for a process of another machine or container, whose state is unknown here."""
         return self.host != socket.gethostname()
 
     def is_alive(self) -> bool | None:
-        """Whether this start of the program still runs; None when that cannot be known."""
+        """Whether this start of the program still runs; None when that is unknown."""
         if self.is_elsewhere:
             return None
         if self.boot != _boot():
             return False
-        # A nonce cannot be seen from outside. It decides about our own pid, where it matters: what an earlier image of
-        # this process left behind before `execv` is dead. About other processes pid and start time decide.
+        # A process cannot read another's nonce, so pid and start time decide for other processes. For our own pid the
+        # nonce decides: an identity written by an earlier image of this process, before `execv`, is dead.
         if self.pid == os.getpid() and self.started is not None:
             return self.nonce == _NONCE
         created = _create_time(self.pid)
@@ -82,13 +82,13 @@ def this_process() -> ProcessIdentity:
 
 
 def pid_file_fields() -> dict[str, object]:
-    """How a pid file names the calling process; `started`, in seconds since the epoch, is for older versions."""
-    own = this_process()
-    return {"pid": own.pid, "started": psutil.Process().create_time(), "process": str(own)}
+    """The fields of a pid file for the calling process; older versions read `started`, in seconds since the epoch."""
+    current = this_process()
+    return {"pid": current.pid, "started": psutil.Process().create_time(), "process": str(current)}
 
 
 def process_in(fields: object) -> ProcessIdentity | None:
-    """The process that a pid file names: the fields above, or the bare pid that the original program writes."""
+    """The process a pid file names, from the fields above or from the bare pid that the original program writes."""
     found: Mapping[object, object] = fields if isinstance(fields, dict) else {"pid": fields}
     pid, started, text = found.get("pid"), found.get("started"), found.get("process")
     if not isinstance(pid, int) or isinstance(pid, bool) or pid <= 0:
@@ -104,7 +104,7 @@ def process_in(fields: object) -> ProcessIdentity | None:
 
 
 def running_pid(pid_file: Path) -> int | None:
-    """The pid in the file, if its process lives. Of a bare pid, a process younger than the file is another one."""
+    """The pid in the file if its process is alive. With a bare pid, a process younger than the file is another one."""
     try:
         written_at = pid_file.stat().st_mtime
         named = process_in(json.loads(pid_file.read_text(encoding="utf-8", errors="replace")))
@@ -120,7 +120,7 @@ def running_pid(pid_file: Path) -> int | None:
 
 
 def _create_time(pid: int) -> float | None:
-    """When the process with this pid started, as psutil has it; None when there is none, or only a zombie."""
+    """The start time of the process with this pid, as psutil reports it; None without one, or for a zombie."""
     try:
         process = psutil.Process(pid)
         return None if process.status() == psutil.STATUS_ZOMBIE else process.create_time()
@@ -133,6 +133,6 @@ def _boot() -> str:
 
 
 def _steady(epoch_seconds: float) -> float:
-    """A start time as psutil gives it, so that setting the clock does not change it."""
+    """Convert psutil's start time to one that does not change when the clock is set."""
     # Linux counts from boot, and psutil adds a boot time that moves with the clock. Other kernels store the wall time.
     return round(epoch_seconds - psutil.boot_time(), 2) if psutil.LINUX else epoch_seconds

@@ -1,56 +1,64 @@
 """The agents: whether each can run, what it may do without asking, and where it works."""
 
+import hashlib
+import logging
 import os
+import shlex
 import shutil
-import subprocess
-from collections.abc import Iterator, Mapping
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
-from tinyagi.daemon.doctor.findings import Finding, Subject, hint, ok, problem, warning
+from tinyagi.agents.skills import default_skills, list_skills
+from tinyagi.daemon.doctor.findings import CheckContext, Finding, hint, ok, problem, warning
+from tinyagi.daemon.provider_check import PATIENCE, TOOLS, program_version
 from tinyagi.domain.ids import AgentId
+from tinyagi.domain.runs import Permissions, Wire
 from tinyagi.domain.texts import one_line
-from tinyagi.providers.base import Permissions, Wire
-from tinyagi.settings.model import Settings
-from tinyagi.settings.resolve import AgentSetup, NotConfigured, resolve
+from tinyagi.plugins.discovery import find_plugins
+from tinyagi.settings.agent_setup import AgentSetup, NotConfigured, agent_setup
+from tinyagi.settings.environment import api_token
+from tinyagi.settings.model import ApiAccess, Settings
+from tinyagi.settings.places import place_problems
 
-PATIENCE: Final = 10.0
-"""Seconds for a program to tell its version."""
 MOST_LINKS: Final = 20
 _DEPTH: Final = 3
 """Folders within folders in which links are looked for."""
 
-
-class _Tool(NamedTuple):
-    program: str
-    install: str
-
-
-_TOOLS: Final[Mapping[str, _Tool]] = {
-    "anthropic": _Tool("claude", "npm install -g @anthropic-ai/claude-code"),
-    "openai": _Tool("codex", "npm install -g @openai/codex"),
-    "opencode": _Tool("opencode", "npm install -g opencode-ai"),
-}
 _KEYS: Final = {Wire.ANTHROPIC: "ANTHROPIC_API_KEY", Wire.OPENAI: "OPENAI_API_KEY"}
 
+SHOWN: Final = 12
+"""Digits of a hash that tell two versions apart."""
 
-def agents(subject: Subject, settings: Settings) -> Iterator[Finding]:
+
+def agents(subject: CheckContext, settings: Settings) -> Iterator[Finding]:
     setups = []
     for name in settings.agents:
         try:
-            setups.append(resolve(settings, AgentId(name), subject.home))
+            setups.append(agent_setup(settings, AgentId(name), subject.home))
         except NotConfigured as error:
             yield problem(f"@{name}", str(error), "Change it with `tinyagi agent provider`, or in the settings.")
     yield from _programs(subject, setups)
+    scripted = [setup.id for setup in setups if setup.adapter == "scripted"]
+    if scripted:
+        names = ", ".join(f"@{agent}" for agent in scripted)
+        yield hint("Scripted answers only", names, f"Connect a model: tinyagi setup --agent {scripted[0]}")
+    for sentence in place_problems(settings, subject.home):
+        yield problem("Places", f"{sentence}.", "Until then this agent does not run.")
     for setup in setups:
         yield from _endpoint(subject, setup)
         yield from _workspace(setup)
+    yield from _open_to_others(setups)
     yield from _permissions(setups)
+    yield from _api_access(settings)
+    yield from _unfenced(subject, settings)
 
 
-def _programs(subject: Subject, setups: list[AgentSetup]) -> Iterator[Finding]:
+def _programs(subject: CheckContext, setups: list[AgentSetup]) -> Iterator[Finding]:
     """Each program once, however many agents use it."""
-    for adapter, tool in _TOOLS.items():
+    for adapter, tool in TOOLS.items():
         users = ", ".join(f"@{setup.id}" for setup in setups if setup.adapter == adapter)
         if not users:
             continue
@@ -62,7 +70,7 @@ def _programs(subject: Subject, setups: list[AgentSetup]) -> Iterator[Finding]:
                 f"Install it: {tool.install}, or choose another provider.",
             )
             continue
-        version = _version(path, subject.environment)
+        version = program_version(path, subject.environment)
         if version is None:
             yield warning(
                 tool.program,
@@ -73,26 +81,7 @@ def _programs(subject: Subject, setups: list[AgentSetup]) -> Iterator[Finding]:
             yield ok(tool.program, f"{version} at {path}, for {users}")
 
 
-def _version(path: str, environment: Mapping[str, str]) -> str | None:
-    try:
-        done = subprocess.run(  # noqa: S603 - the program that runs agents anyway
-            [path, "--version"],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            env=dict(environment),
-            timeout=PATIENCE,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    said = one_line(done.stdout.decode("utf-8", "replace"), 60)
-    return said if done.returncode == 0 and said else None
-
-
-def _endpoint(subject: Subject, setup: AgentSetup) -> Iterator[Finding]:
-    if setup.adapter == "scripted":
-        remedy = "Set its provider once a program or a key is there: tinyagi agent provider"
-        yield hint(f"@{setup.id}", "It gives rehearsed answers only (provider scripted).", remedy)
+def _endpoint(subject: CheckContext, setup: AgentSetup) -> Iterator[Finding]:
     if setup.adapter != "api" or setup.endpoint.base_url is not None:
         return
     variable = _KEYS[setup.endpoint.wire]
@@ -100,12 +89,13 @@ def _endpoint(subject: Subject, setup: AgentSetup) -> Iterator[Finding]:
         yield ok(f"@{setup.id}", f"there is a key for {setup.model or 'its provider'}")
     else:
         section = "anthropic" if setup.endpoint.wire is Wire.ANTHROPIC else "openai"
-        remedy = f"Set {variable}, or models.{section}.api_key in the settings."
+        connect = f"tinyagi setup --agent {setup.id}"
+        remedy = f"Connect it: {connect}, or set {variable}, or models.{section}.api_key in the settings."
         yield problem(f"@{setup.id}", "There is no key for its provider.", remedy)
 
 
 def _permissions(setups: list[AgentSetup]) -> Iterator[Finding]:
-    free = [setup for setup in setups if setup.permissions is Permissions.BYPASS and setup.adapter in _TOOLS]
+    free = [setup for setup in setups if setup.permissions is Permissions.BYPASS and setup.adapter in TOOLS]
     if not free:
         return
     names = ", ".join(f"@{setup.id}" for setup in free)
@@ -119,6 +109,27 @@ def _permissions(setups: list[AgentSetup]) -> Iterator[Finding]:
             "Permissions",
             "This is root, and claude refuses to work as root without asking.",
             "Run TinyAGI as another user, or set `permissions` to `default`.",
+        )
+
+
+def _api_access(settings: Settings) -> Iterator[Finding]:
+    wide = [f"@{name}" for name, agent in settings.agents.items() if agent.api_access is ApiAccess.ALL]
+    if wide:
+        yield hint(
+            "API access",
+            f"{', '.join(wide)} may call the whole API: settings, agents, providers.",
+            "Remove `api_access` from an agent that needs no more than its skills.",
+        )
+
+
+def _unfenced(subject: CheckContext, settings: Settings) -> Iterator[Finding]:
+    """Without a server token there are no tokens for agents either."""
+    careful = [f"@{name}" for name, agent in settings.agents.items() if agent.permissions is not Permissions.BYPASS]
+    if careful and api_token(subject.environment, settings.server.token) is None:
+        yield hint(
+            "Agents and the API",
+            f"{', '.join(careful)} may not use every tool, but may call the whole API: there is no token.",
+            "Make a token, and each agent gets a narrower one of its own: tinyagi token",
         )
 
 
@@ -139,6 +150,17 @@ def _workspace(setup: AgentSetup) -> Iterator[Finding]:
         yield ok(title, str(folder) if folder.exists() else f"{folder}, made by its first run")
 
 
+def _open_to_others(setups: list[AgentSetup]) -> Iterator[Finding]:
+    folders = {setup.workspace for setup in setups if setup.workspace.is_dir()}
+    readable = sorted(str(folder) for folder in folders if stat.S_IMODE(folder.stat().st_mode) & 0o077)
+    if readable:
+        yield hint(
+            "Workspaces",
+            f"Other users of this machine may be able to read {', '.join(readable)}.",
+            f"If that is not meant: chmod go-rwx {' '.join(map(shlex.quote, readable))}",
+        )
+
+
 def _links_out(folder: Path) -> Iterator[Path]:
     real = Path(os.path.realpath(folder))
     found = 0
@@ -153,3 +175,73 @@ def _links_out(folder: Path) -> Iterator[Path]:
                     return
         if len(here.relative_to(folder).parts) >= _DEPTH:
             folders.clear()
+
+
+def plugins(subject: CheckContext, settings: Settings) -> Iterator[Finding]:
+    if not settings.plugins.enabled:
+        yield ok("Plugins", "switched off")
+        return
+    with _complaints() as complaints:
+        found = find_plugins(subject.home.plugins, entry_points=True)
+    for plugin in found:
+        digest = plugin_digest(Path(plugin.origin).parent) if plugin.origin.startswith("/") else None
+        source = f"sha256 {digest[:SHOWN]}" if digest else "an installed package"
+        is_off = plugin.name in settings.plugins.disabled
+        fault = None if is_off else plugin.fault()
+        if fault is not None:
+            yield warning(f"Plugin {plugin.name}", f"It cannot be loaded: {fault}.", "Fix it, then: tinyagi restart")
+            continue
+        state = "switched off, " if is_off else ""
+        yield ok(f"Plugin {plugin.name}", f"{state}{source}, {plugin.origin}")
+    for complaint in complaints:
+        yield warning("Plugin", complaint, "Fix it, or move it out of the folder of plugins.")
+
+
+def skills(subject: CheckContext, settings: Settings) -> Iterator[Finding]:
+    ours = {skill.id: _hash(skill.text.encode()) for skill in default_skills()}
+    for name in settings.agents:
+        try:
+            folder = agent_setup(settings, AgentId(name), subject.home).workspace / ".agents" / "skills"
+        except NotConfigured:
+            continue
+        own = []
+        for skill in list_skills(folder):
+            digest = _hash((folder / skill.id / "SKILL.md").read_bytes())
+            if ours.get(skill.id) != digest:
+                own.append(f"{one_line(skill.id, 80)} ({digest[:SHOWN]})")
+        if own:
+            yield hint(
+                f"@{name}'s skills",
+                f"Not as this version brings them: {', '.join(own)}.",
+                f"Read those that you did not write: {folder}",
+            )
+
+
+def plugin_digest(folder: Path) -> str:
+    """The hash that a plugin's line in the log has as well."""
+    digest = hashlib.sha256()
+    for path in sorted(folder.rglob("*.py")):
+        if not any(part.startswith(".") for part in path.relative_to(folder).parts):
+            digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def _hash(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+@contextmanager
+def _complaints() -> Iterator[list[str]]:
+    """What the search for plugins logs."""
+    said: list[str] = []
+
+    class Listener(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            said.append(record.getMessage())
+
+    logger, listener = logging.getLogger("tinyagi.plugins"), Listener()
+    logger.addHandler(listener)
+    try:
+        yield said
+    finally:
+        logger.removeHandler(listener)

@@ -1,67 +1,67 @@
-"""All checks, one after the other. A check that fails is a finding like any other, and the next one goes on."""
+"""Runs all checks of the doctor in order. An exception in a check becomes a finding; the next check still runs."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Final
 
-from tinyagi.daemon.doctor import agents, backups, database, extensions, home, machine, pipeline, server
-from tinyagi.daemon.doctor.findings import Check, Finding, SettingsCheck, Subject, problem
+from tinyagi.daemon.doctor import agents, installation, server
+from tinyagi.daemon.doctor.findings import Check, CheckContext, Finding, SettingsCheck, problem
 from tinyagi.domain.texts import one_line
-from tinyagi.settings.document import Document
 from tinyagi.settings.errors import SettingsError
 from tinyagi.settings.home import Home
 from tinyagi.settings.model import Settings
+from tinyagi.settings.settings_file import SettingsFile
 
 CHECKS: Final[Mapping[str, Check]] = {
-    "Python": machine.python,
-    "Time zones": machine.time_zones,
-    "Disk": machine.disk,
-    "Home": home.home,
-    "Settings": home.settings,
-    "File modes": home.private_files,
-    "Earlier version": home.old_home,
-    "Database": database.database,
-    "Backup": backups.backups,
+    "Python": installation.python,
+    "Time zones": installation.time_zones,
+    "Disk": installation.disk,
+    "Home": installation.home,
+    "Settings": installation.settings,
+    "File modes": installation.private_files,
+    "Earlier version": installation.old_home,
+    "Database": installation.database,
+    "Backup": installation.backups,
 }
-OF_SETTINGS: Final[Mapping[str, SettingsCheck]] = {
+SETTINGS_CHECKS: Final[Mapping[str, SettingsCheck]] = {
     "Access": server.access,
     "Daemon": server.daemon,
-    "Pipeline": pipeline.pipeline,
+    "Pipeline": server.pipeline,
     "Agents": agents.agents,
-    "Plugins": extensions.plugins,
-    "Skills": extensions.skills,
+    "Plugins": agents.plugins,
+    "Skills": agents.skills,
 }
-"""Not asked as long as the settings cannot be used."""
+"""Skipped while the settings are invalid."""
 
 
-def subject_of(home: Home, environment: Mapping[str, str]) -> Subject:
+def load_context(home: Home, environment: Mapping[str, str]) -> CheckContext:
     try:
-        loaded = Document(home).read()
+        loaded = SettingsFile(home).read()
     except SettingsError:
-        return Subject(home, environment, None)
-    return Subject(home, environment, Settings() if loaded is None else loaded.settings)
+        return CheckContext(home, environment, None)
+    return CheckContext(home, environment, Settings() if loaded is None else loaded.settings)
 
 
-def examine(
-    subject: Subject,
+def run_checks(
+    context: CheckContext,
     checks: Mapping[str, Check] = CHECKS,
-    of_settings: Mapping[str, SettingsCheck] = OF_SETTINGS,
+    settings_checks: Mapping[str, SettingsCheck] = SETTINGS_CHECKS,
 ) -> Iterator[Finding]:
-    """Every finding, as soon as it is there."""
+    """Yield each finding as soon as its check has it."""
     for title, check in checks.items():
-        yield from _isolated(title, partial(check, subject))
-    if subject.settings is not None:
-        for title, settings_check in of_settings.items():
-            yield from _isolated(title, partial(settings_check, subject, subject.settings))
+        yield from _isolated(title, partial(check, context))
+    if context.settings is not None:
+        for title, settings_check in settings_checks.items():
+            yield from _isolated(title, partial(settings_check, context, context.settings))
 
 
 def _isolated(title: str, check: Callable[[], Iterable[Finding]]) -> Iterator[Finding]:
     try:
         yield from check()
     except Exception as error:
-        # The doctor is called when things are broken: whatever a check stumbles over is what the person looks for.
+        # The doctor runs on broken installations: the exception may be what the person is looking for.
         yield problem(
             title,
-            f"This could not be looked at: {one_line(f'{type(error).__name__}: {error}')}",
-            "If the reason is not plain, please report it with this line.",
+            f"This check failed: {one_line(f'{type(error).__name__}: {error}')}",
+            "If the reason is not clear, please report this line.",
         )

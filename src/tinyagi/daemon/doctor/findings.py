@@ -1,4 +1,4 @@
-"""What the doctor finds, and whom it examines."""
+"""The doctor's findings, and what a check gets to work with."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -13,9 +13,9 @@ class Level(StrEnum):
     HINT = "hint"
     """Worth knowing; nothing is wrong."""
     WARNING = "warning"
-    """It works, and may not be what you want."""
+    """It works, but may not be what you want."""
     PROBLEM = "problem"
-    """Something does not work, or is open to others."""
+    """Something does not work, or other users have access."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,17 +28,17 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
-    """One installation."""
+class CheckContext:
+    """The installation under examination."""
 
     home: Home
     environment: Mapping[str, str]
     settings: Settings | None
-    """None when they cannot be used: a check of its own says why."""
+    """None when they are invalid; the check "Settings" says why."""
 
 
-Check = Callable[[Subject], Iterable[Finding]]
-SettingsCheck = Callable[[Subject, Settings], Iterable[Finding]]
+Check = Callable[[CheckContext], Iterable[Finding]]
+SettingsCheck = Callable[[CheckContext, Settings], Iterable[Finding]]
 
 
 def ok(title: str, found: str) -> Finding:

@@ -8,31 +8,41 @@ from typing import Final
 import psutil
 from pydantic import TypeAdapter, ValidationError
 
-from tinyagi.api.status import BackgroundTaskStatus
-from tinyagi.daemon.doctor.findings import Finding, Subject, hint, ok, problem, warning
-from tinyagi.daemon.errors import DaemonError
-from tinyagi.daemon.health import ask
-from tinyagi.daemon.pidfile import State, look, refusal
+from tinyagi.api.daemon import BackgroundTaskStatus, PipelineStatus
+from tinyagi.daemon.control import query_daemon
+from tinyagi.daemon.doctor.findings import CheckContext, Finding, hint, ok, problem, warning
+from tinyagi.daemon.pidfile import DaemonError, DaemonState, already_running_message, find_daemon
 from tinyagi.domain.errors import InvalidInput
-from tinyagi.settings.environment import TOKEN_NAME, api_host, api_port, api_token
-from tinyagi.settings.model import Settings
-from tinyagi.settings.server import SHORTEST_TOKEN, is_loopback
+from tinyagi.domain.texts import counted
+from tinyagi.settings.environment import TOKEN_NAME, api_host, api_port, api_token, is_loopback
+from tinyagi.settings.model import SHORTEST_TOKEN, Settings
+from tinyagi.system import peer_user
+from tinyagi.wiring import pipeline_is_installed
 
 _TASKS: Final = TypeAdapter(dict[str, BackgroundTaskStatus])
 _FEW_CHARACTERS = 8
 """Different ones: a token with fewer is a pattern."""
 
+_HOUR = 3600
 
-def access(subject: Subject, settings: Settings) -> Iterator[Finding]:
+
+def access(subject: CheckContext, settings: Settings) -> Iterator[Finding]:
     server = settings.server
     token, host = api_token(subject.environment, server.token), api_host(subject.environment, server.host)
-    make = "Make one with: python3 -c 'import secrets; print(secrets.token_urlsafe(32))'"
     if token is None and not is_loopback(host):
-        yield problem("Access", f"Others can reach {host}, and there is no token.", f"Set {TOKEN_NAME}. {make}")
+        yield problem("Access", f"Others can reach {host}, and there is no token.", "Make one with: tinyagi token")
+    elif token is None and server.check_peer_user and peer_user.IS_SUPPORTED:
+        yield ok("Access", f"{host}: the daemon's own user and root only, without a token")
     elif token is None:
-        yield ok("Access", f"{host}: this machine only, without a token")
+        yield warning(
+            "Access",
+            "There is no token, so every user of this machine can call the API and make agents run programs as you.",
+            "Make a token: tinyagi token",
+        )
     elif len(token) < SHORTEST_TOKEN or len(set(token)) < _FEW_CHARACTERS:
-        yield problem("Access", "The token is easy to guess.", f"Use {SHORTEST_TOKEN} characters or more. {make}")
+        is_stored = not subject.environment.get(TOKEN_NAME)
+        remedy = "Replace it with: tinyagi token rotate" if is_stored else f"Unset {TOKEN_NAME}, then: tinyagi token"
+        yield problem("Access", "The token is easy to guess.", remedy)
     else:
         yield ok("Access", f"{host}, with a token")
     wild = [name for name in (*server.allowed_origins, *server.allowed_hosts) if "*" in name]
@@ -44,16 +54,16 @@ def access(subject: Subject, settings: Settings) -> Iterator[Finding]:
         )
 
 
-def daemon(subject: Subject, settings: Settings) -> Iterator[Finding]:
+def daemon(subject: CheckContext, settings: Settings) -> Iterator[Finding]:
     try:
-        sighting = look(subject.home)
+        sighting = find_daemon(subject.home)
     except DaemonError as error:
-        yield problem("Daemon", str(error), "Mend this first: without the lock two daemons could run on one home.")
+        yield problem("Daemon", str(error), "Fix this first: without the lock two daemons could run on one home.")
         return
     match sighting.state:
-        case State.RUNNING:
+        case DaemonState.RUNNING:
             token = api_token(subject.environment, settings.server.token)
-            status = ask(sighting, token)
+            status = query_daemon(sighting, token)
             if status is None:
                 yield problem(
                     "Daemon",
@@ -63,17 +73,17 @@ def daemon(subject: Subject, settings: Settings) -> Iterator[Finding]:
             else:
                 yield ok("Daemon", f"runs (pid {sighting.pid}) at {sighting.url}, version {sighting.version}")
                 yield from _failing_tasks(status)
-        case State.STARTING:
+        case DaemonState.STARTING:
             yield hint("Daemon", f"It is starting (pid {sighting.pid}).", "Look again in a moment: tinyagi status")
-        case State.UNKNOWN:
-            yield warning("Daemon", refusal(subject.home, sighting), "Stop it where it runs.")
-        case State.STALE:
+        case DaemonState.UNKNOWN:
+            yield warning("Daemon", already_running_message(subject.home, sighting), "Stop it where it runs.")
+        case DaemonState.STALE:
             yield hint(
                 "Daemon",
                 f"It is not running, and did not end by itself: {subject.home.pid_file} {sighting.leftover}.",
                 "Start it with: tinyagi start. What it was working on is taken back.",
             )
-        case State.ABSENT:
+        case DaemonState.ABSENT:
             yield hint("Daemon", "It is not running.", "Start it with: tinyagi start")
     if not sighting.is_up:
         yield from _port(subject, settings)
@@ -94,7 +104,7 @@ def _failing_tasks(status: object) -> Iterator[Finding]:
             )
 
 
-def _port(subject: Subject, settings: Settings) -> Iterator[Finding]:
+def _port(subject: CheckContext, settings: Settings) -> Iterator[Finding]:
     remedy = "Choose another with server.port or TINYAGI_API_PORT, or stop that program."
     try:
         port = api_port(subject.environment, settings.server.port)
@@ -124,3 +134,57 @@ def _listener(port: int) -> str:
     except psutil.Error:
         return ""
     return ""
+
+
+def pipeline(subject: CheckContext, settings: Settings) -> Iterator[Finding]:
+    if not settings.pipeline.enabled:
+        yield ok("Pipeline", "switched off")
+    elif not pipeline_is_installed():
+        yield hint(
+            "Pipeline",
+            "Its packages are not installed: there is no lake, and no report beyond what the queue keeps.",
+            "Install them: pip install 'tinyagi[pipeline]', or set pipeline.enabled to false.",
+        )
+    else:
+        yield ok(
+            "Pipeline", f"installed, with {settings.pipeline.master}; the daemon runs it when there is enough to do"
+        )
+    lake = _pipeline_status(subject, settings)
+    if lake is not None:
+        yield from _failure(lake)
+        yield from _lag(lake, settings.pipeline.warn_hours)
+
+
+def _pipeline_status(subject: CheckContext, settings: Settings) -> PipelineStatus | None:
+    """What a running daemon says. One that does not run, or does not answer, is another check's finding."""
+    try:
+        status = query_daemon(find_daemon(subject.home), api_token(subject.environment, settings.server.token))
+    except DaemonError:
+        return None
+    if not isinstance(status, dict):
+        return None
+    try:
+        return PipelineStatus.model_validate(status.get("pipeline"))
+    except ValidationError:
+        # A daemon of another version: it goes with the next restart.
+        return None
+
+
+def _failure(lake: PipelineStatus) -> Iterator[Finding]:
+    if lake.last_error is not None:
+        remedy = "It is tried again by itself. See more with `tinyagi logs pipeline`, or try it: tinyagi pipeline run"
+        yield warning("Pipeline run", f"The last one failed: {lake.last_error}", remedy)
+
+
+def _lag(lake: PipelineStatus, warn_hours: float) -> Iterator[Finding]:
+    if lake.lag_events is None or lake.lag_seconds is None:
+        return
+    if lake.lag_seconds < warn_hours * _HOUR:
+        yield ok("Lake", f"{counted(lake.lag_events, 'event')} not archived yet" if lake.lag_events else "up to date")
+        return
+    yield warning(
+        "Lake",
+        f"It is {counted(lake.lag_events, 'event')} and {lake.lag_seconds / _HOUR:.0f} hours behind; "
+        "what is not archived is not pruned either.",
+        "See why with `tinyagi pipeline run`, or give it up with `tinyagi pipeline detach`.",
+    )

@@ -1,29 +1,40 @@
-"""The one way into a table: staged files, the files they replace and the last event, in a single commit."""
+"""Commits: staged files, the files they replace and the last event id go into a table in one compare-and-swap.
+
+Also owns the staging folders and removes what a killed writer left.
+"""
 
 import datetime as dt
+import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
-from deltalake import CommitProperties, PostCommitHookProperties, Transaction
+from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Transaction
 from deltalake import Schema as DeltaSchema
 from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import AddAction, RemoveAction
 
-from tinyagi.pipeline.delta.log_files import sync_version
-from tinyagi.pipeline.delta.snapshot import APP, DataFile, Snapshot
-from tinyagi.pipeline.delta.statistics import FileStatistics, statistics_of
-from tinyagi.pipeline.delta.sweep import announce
+from tinyagi.pipeline.delta.snapshot import APP, DataFile, FileStatistics, Snapshot, repair, statistics_of, sync_version
 from tinyagi.pipeline.errors import LakeBroken, LakeChanged
-from tinyagi.pipeline.schema import arrow_schema
+from tinyagi.pipeline.lake import Lake
+from tinyagi.pipeline.tables.catalog import TABLES
 from tinyagi.pipeline.tables.model import DATE
+from tinyagi.pipeline.tables.schema import arrow_schema
 from tinyagi.system.files import sync
+
+STAGE: Final = "_stage"
+"""The folder below a table for files that are not committed yet; Delta readers ignore it."""
+CHECKPOINTS: Final = "_checkpoints"
+_MOVES: Final = "moving.txt"
 
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """Files that are durable and not part of a table yet."""
+    """Durable files that are not part of a table yet."""
 
     folder: Path
     """On the table's file system."""
@@ -33,17 +44,17 @@ class Staged:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What is to become of a table."""
+    """One change of a table."""
 
     through_id: int
-    """The last event that is part of the table afterwards."""
+    """The last event that the table includes afterwards."""
     staged: Staged | None = None
     replaced: Sequence[DataFile] = ()
-    """Files of the snapshot that the staged ones stand for, together with what they add."""
+    """Files of the snapshot that the staged ones replace."""
     dates: frozenset[dt.date] | None = None
-    """The only dates that staged files may lie in; None is any."""
-    facts: Mapping[str, object] = field(default_factory=dict)
-    """Remembered with the commit."""
+    """The only dates that staged files may belong to; None allows any."""
+    metadata: Mapping[str, object] = field(default_factory=dict)
+    """Stored in the commit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +65,12 @@ class Committed:
 
 
 def commit(snapshot: Snapshot, change: Change, *, moved: Callable[[], None] = lambda: None) -> Committed:
-    """Write the change against the snapshot it was planned on; raise LakeChanged when the table has moved on since.
+    """Commit the change to the snapshot it was planned on; raise LakeChanged when the table has a newer version.
 
-    Durable in this order: files, their folders, the log. A log never outlives what it names.
+    Synced in this order: files, their folders, the log. So the log never names a file that a power loss took.
 
-    A true compare-and-swap: with retries delta-rs would accept files to remove that a compaction has replaced already,
-    and every row in them would stand there twice.
+    A true compare-and-swap, without retries: delta-rs would accept removals of files that a compaction has already
+    replaced, and every row in them would be duplicated.
     """
     _check(snapshot, change)
     planned = snapshot.version
@@ -72,7 +83,7 @@ def commit(snapshot: Snapshot, change: Change, *, moved: Callable[[], None] = la
         for file in change.replaced
     ]
     properties = CommitProperties(
-        custom_metadata=dict(change.facts),
+        custom_metadata=dict(change.metadata),
         max_commit_retries=0,
         app_transactions=[Transaction(APP, change.through_id)],
     )
@@ -84,17 +95,18 @@ def commit(snapshot: Snapshot, change: Change, *, moved: Callable[[], None] = la
             schema,
             partition_by=[DATE],
             commit_properties=properties,
-            # A vacuum does that, when the checkpoint that makes old entries needless is durable.
+            # `vacuum` deletes old entries, once the checkpoint that replaces them is durable.
             post_commithook_properties=PostCommitHookProperties(cleanup_expired_logs=False),
         )
     except CommitFailedError as error:
         raise LakeChanged(
-            f"{snapshot.table.name} was changed by somebody else meanwhile: {error}. Nothing was written; run it again."
+            f"{snapshot.table.name} was changed by another writer: {error}. Nothing was written. "
+            "Run the pipeline again."
         ) from error
-    # delta-rs leaves the handle at the version before; without retries the new one is the next.
+    # delta-rs leaves the handle at the old version; without retries the new one is the next.
     version = planned + 1
     sync_version(snapshot.folder, version)
-    return Committed(version, sum(told.rows for _, told in staged), len(adds))
+    return Committed(version, sum(statistics.rows for _, statistics in staged), len(adds))
 
 
 def _check(snapshot: Snapshot, change: Change) -> None:
@@ -105,14 +117,14 @@ def _check(snapshot: Snapshot, change: Change) -> None:
 
 
 def _move(snapshot: Snapshot, change: Change) -> list[tuple[AddAction, FileStatistics]]:
-    """Give the staged files their place beside the others. Until the commit nobody sees them there."""
+    """Move the staged files into the table's folder, where readers ignore them until the commit."""
     if change.staged is None:
         return []
-    announce(change.staged.folder, list(change.staged.files))
+    record_moves(change.staged.folder, list(change.staged.files))
     moved = [_moved(snapshot, change, change.staged.folder / file) for file in change.staged.files]
     for folder in sorted({Path(file).parent for file in change.staged.files}):
         sync(snapshot.folder / folder)
-    # The folders of new days have their names here.
+    # This folder holds the entries of new days.
     sync(snapshot.folder)
     return moved
 
@@ -123,7 +135,7 @@ def _moved(snapshot: Snapshot, change: Change, file: Path) -> tuple[AddAction, F
     if value == "None":
         raise LakeBroken(f"Rows of {snapshot.table.name} have no date; {file} was not added.")
     if change.dates is not None and dt.date.fromisoformat(value) not in change.dates:
-        raise LakeBroken(f"Rows of {snapshot.table.name} lie outside the dates that are replaced: {partition}.")
+        raise LakeBroken(f"Rows of {snapshot.table.name} are outside the replaced dates: {partition}.")
     statistics = statistics_of(file, snapshot.table)
     target = snapshot.folder / partition / file.name
     target.parent.mkdir(exist_ok=True)
@@ -138,3 +150,43 @@ def _moved(snapshot: Snapshot, change: Change, file: Path) -> tuple[AddAction, F
         stats=statistics.to_json(),
     )
     return add, statistics
+
+
+@contextmanager
+def staging(table: Path) -> Iterator[Path]:
+    """A folder for new files; files that are not committed are deleted with it."""
+    folder = table / STAGE / uuid.uuid4().hex
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        yield folder
+    finally:
+        discard_stage(table, folder)
+
+
+def record_moves(stage: Path, targets: list[str]) -> None:
+    """Record the files about to be moved into the table, so that `remove_leftovers` finds them after a crash."""
+    (stage / _MOVES).write_text("\n".join(targets))
+
+
+def remove_leftovers(lake: Lake) -> None:
+    """Remove what a killed writer left. Call it under the writer lock only, so that no commit is in progress."""
+    shutil.rmtree(lake.folder / CHECKPOINTS, ignore_errors=True)
+    manifest = lake.manifest()
+    for name in TABLES:
+        pin = manifest.tables.get(name) if manifest else None
+        repair(lake.path(name), -1 if pin is None else pin.version)
+        for stage in (lake.path(name) / STAGE).glob("*"):
+            discard_stage(lake.path(name), stage)
+
+
+def discard_stage(table: Path, stage: Path) -> None:
+    """Remove a staging folder and the files moved out of it, unless they were committed."""
+    moves = stage / _MOVES
+    if moves.is_file():
+        handle = DeltaTable(table)
+        known = {Path(uri).relative_to(table).as_posix() for uri in handle.file_uris()}
+        for target in moves.read_text().splitlines():
+            # A power loss may have cut the list within a name.
+            if target not in known and (table / target).is_file():
+                (table / target).unlink()
+    shutil.rmtree(stage, ignore_errors=True)

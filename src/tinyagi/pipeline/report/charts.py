@@ -1,12 +1,13 @@
-"""The charts of a report's page, as plotly.js takes them. Colours of the theme are the page's own business."""
+"""The charts of a report's page as plotly.js input. The page sets the theme's colours."""
 
 import html
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from tinyagi.domain.texts import one_line
+from tinyagi.pipeline.instants import DAY, utc_day
 from tinyagi.pipeline.report.model import AgentFigures, Percentiles, Report, Slot
-from tinyagi.pipeline.report.units import count, day, dollars, duration, nearly, stamp
+from tinyagi.pipeline.report.units import count, dollars, duration, nearly, stamp
 
 Chart = Mapping[str, object]
 """`data` and `layout` of plotly.js."""
@@ -18,15 +19,15 @@ ACCENT: Final = "#7c8cff"
 PALETTE: Final = (ACCENT, "#3ecfcf", "#f5a35b", "#c68bff", "#3ecf8e", "#f58fb8", "#5aa9f7", "#b8c25a")
 OTHERS: Final = "#98a0b3"
 SHOWN: Final = 10
-"""Bars of a chart that could have any number of them."""
+"""The most bars of a chart."""
 
 _REST: Final = "others"
 _TICKS: Final = tuple(one * 1_000 for one in (0.001, 0.01, 0.1, 0.3, 1, 3, 10, 30, 120, 600, 1_800, 7_200, 28_800))
-"""Round durations at about the same distance on a logarithmic axis."""
+"""Round durations, about evenly spaced on a logarithmic axis."""
 
 
 def charts(report: Report) -> dict[str, Chart]:
-    """By the id of their place in the page; only those that have something to show."""
+    """Charts by element id; only those with data."""
     found: dict[str, Chart] = {}
     if report.totals.runs:
         found["throughput"] = _throughput(report)
@@ -42,18 +43,18 @@ def charts(report: Report) -> dict[str, Chart]:
 
 
 def agent_colours(report: Report) -> dict[str, str]:
-    """The busiest agents have a colour each, the same everywhere."""
+    """A colour for each of the busiest agents, the same in all charts."""
     return {one.agent: colour for one, colour in zip(report.agents, PALETTE, strict=False)}
 
 
 def label(text: str, longest: int = 44) -> str:
-    """A text from outside for plotly.js, which takes tags in texts for tags."""
+    """Escape an external text: plotly.js interprets tags in texts."""
     return html.escape(one_line(text, longest), quote=False)
 
 
 def _throughput(report: Report) -> Chart:
     slots = report.hourly or report.daily
-    parts = (("completed", OK), ("failed", WARN), ("dead", BAD))
+    parts = (("completed", OK), ("failures", BAD), ("interrupted", WARN))
     bars = [
         {
             "type": "bar",
@@ -70,15 +71,15 @@ def _throughput(report: Report) -> Chart:
 
 
 def _slot_hover(slot: Slot, *, is_hour: bool) -> str:
-    when = f"{stamp(slot.start)} UTC" if is_hour else str(day(slot.start))
+    when = f"{stamp(slot.start)} UTC" if is_hour else str(utc_day(slot.start))
     return (
-        f"<b>{when}</b><br>{count(slot.completed)} completed<br>{count(slot.failed)} failed<br>{count(slot.dead)} dead"
-        f"<br>{dollars(slot.cost)}"
+        f"<b>{when}</b><br>{count(slot.completed)} completed<br>{count(slot.failures)} failures"
+        f"<br>{count(slot.interrupted)} interrupted<br>{dollars(slot.cost)}"
     )
 
 
 def _latency(agents: Sequence[AgentFigures], measured: Sequence[Percentiles]) -> Chart:
-    """One line per agent, the busiest on top, from the median to 99 %."""
+    """One line per agent, busiest on top, from the median to the 99th percentile."""
     known = [(one, of) for one, of in zip(agents, measured, strict=True) if of.p50 is not None][:SHOWN]
     places = list(range(len(known)))
     spans = [
@@ -129,9 +130,9 @@ def _cost(report: Report) -> Chart:
         {
             "type": "bar",
             "name": name,
-            "x": [str(day(at)) for at in days],
+            "x": [str(utc_day(at)) for at in days],
             "y": [by_name[name].get(at, 0.0) for at in days],
-            "hovertext": [f"<b>{name}</b><br>{day(at)}<br>{dollars(by_name[name].get(at, 0.0))}" for at in days],
+            "hovertext": [f"<b>{name}</b><br>{utc_day(at)}<br>{dollars(by_name[name].get(at, 0.0))}" for at in days],
             "hoverinfo": "text",
             "marker": {"color": colour},
         }
@@ -205,7 +206,7 @@ def _chart(data: Iterable[object], height: int, **layout: object) -> Chart:
 
 
 def _rows(places: Sequence[int], names: Sequence[str]) -> dict[str, object]:
-    """An axis of names, the first on top; by place, because two may have the same name."""
+    """An axis of names, first on top. Positions are numbers, because two names may be equal."""
     return {
         "range": [len(places) - 0.5, -0.5],
         "tickvals": places,
@@ -230,12 +231,12 @@ def _on_log(milliseconds: float | None) -> float | None:
 
 
 def _day_ticks(days: int) -> int:
-    """Milliseconds between two labels: about ten of them."""
-    return 86_400_000 * max(1, -(-days // 10))
+    """Milliseconds between two labels, for about ten labels."""
+    return DAY * max(1, -(-days // 10))
 
 
 def _time_ticks(longest: int) -> list[int]:
     """Four or five round durations up to the longest."""
     steps = (1, 10, 100, 500, 1_000, 5_000, 10_000, 30_000, 60_000, 300_000, 600_000, 1_800_000, 3_600_000, 21_600_000)
-    step = next((one for one in steps if longest / one <= 5), 86_400_000)
+    step = next((one for one in steps if longest / one <= 5), DAY)
     return list(range(0, longest + 1, step * max(1, round(longest / step / 5))))

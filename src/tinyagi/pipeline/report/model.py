@@ -1,33 +1,42 @@
-"""What a report holds: figures of the last days, ready for a terminal, a page or JSON. Instants and durations in ms."""
+"""The data of a report, for the terminal, the HTML page and JSON. Instants and durations are in ms."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Percentiles:
-    """None where nothing was measured."""
+    """Percentiles of a duration; None without a measurement."""
 
     p50: float | None = None
     p95: float | None = None
     p99: float | None = None
     is_exact: bool = False
-    """False when they are read off a histogram: then each lies in the right bucket of 1, 2, 5, 10, … ms."""
+    """False for values from a histogram: then each is in the right bucket of 1, 2, 5, 10, … ms."""
 
 
 @dataclass(frozen=True, slots=True)
 class Totals:
+    """Sums over the range; `tables.definitions` defines the terms."""
+
     messages: int = 0
-    """What people sent; hand-offs and room posts are none."""
+    """From people."""
     people: int = 0
-    """Who began conversations: different names, each channel for itself; rooms are none."""
     conversations: int = 0
+    """All that started, including those of heartbeats, schedules and rooms."""
+    open_conversations: int = 0
+    """Conversations with a pending or running message; room posts do not count."""
     handoffs: int = 0
     runs: int = 0
     completed: int = 0
     failures: int = 0
-    """Runs that failed, whether or not they were tried again; dead ones are among them."""
+    """Runs that failed, retried or not."""
+    interrupted: int = 0
+    """Runs that were stopped, released or recovered."""
     retries: int = 0
     dead: int = 0
+    """Messages that are dead."""
+    dead_from_people: int = 0
+    """Dead messages from people."""
     input_tokens: int = 0
     output_tokens: int = 0
     cache_tokens: int = 0
@@ -42,8 +51,10 @@ class AgentFigures:
     runs: int
     completed: int
     failures: int
+    interrupted: int
     retries: int
     dead: int
+    """Dead messages in its lane."""
     wait: Percentiles
     run: Percentiles
     tokens: int
@@ -52,7 +63,7 @@ class AgentFigures:
 
 @dataclass(frozen=True, slots=True)
 class AgentHour:
-    """One agent in one hour: here the percentiles are exact."""
+    """One agent in one hour, with exact percentiles."""
 
     agent: str
     hour: int
@@ -63,20 +74,19 @@ class AgentHour:
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """What ended within one hour or one day (UTC)."""
+    """Runs that ended within one hour or one day (UTC)."""
 
     start: int
     runs: int = 0
     completed: int = 0
     failures: int = 0
-    dead: int = 0
     tokens: int = 0
     cost: float = 0.0
 
     @property
-    def failed(self) -> int:
-        """Runs that failed and did not end their message."""
-        return max(0, self.failures - self.dead)
+    def interrupted(self) -> int:
+        """Runs that neither completed nor failed."""
+        return self.runs - self.completed - self.failures
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,17 +104,17 @@ class Edge:
     completed: int
     dead: int
     worst_p95: float | None
-    """95 % took no longer until the teammate was done, on the worst day: days cannot be averaged."""
+    """The 95th percentile of the latency on the worst day: percentiles of days cannot be averaged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """Why messages died, over all agents."""
+    """One cause of dead messages, over all agents."""
 
     fingerprint: str
     error_kind: str
     error: str
-    """The latest one."""
+    """The latest such error."""
     agents: tuple[str, ...]
     messages: int
     still_dead: int
@@ -129,10 +139,24 @@ class SlowConversation:
 
 
 @dataclass(frozen=True, slots=True)
+class OpenConversation:
+    """A conversation with a pending or running message."""
+
+    conversation_id: str
+    started_at: int
+    channel: str
+    agent: str
+    message: str
+    messages: int
+    open: int
+
+
+@dataclass(frozen=True, slots=True)
 class ChannelFigures:
     channel: str
     messages: int
     people: int
+    """0 on an internal channel such as `heartbeat`."""
     completed: int
     dead: int
     responses: int
@@ -161,14 +185,14 @@ class Freshness:
     written_at: int
     """When the last finished pipeline run ended."""
     through_id: int
-    """The last event that is part of every table."""
+    """The last event that every table includes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
     days: int
     start: int
-    """The first of the days, from midnight UTC."""
+    """Midnight UTC of the first day."""
     now: int
     freshness: Freshness | None
     """None when no pipeline run has ended yet."""
@@ -178,7 +202,7 @@ class Report:
     agents: tuple[AgentFigures, ...] = ()
     """The busiest first."""
     hourly: tuple[Slot, ...] = ()
-    """Every hour, with or without runs; none for a long range."""
+    """Every hour, with or without runs; empty for a long range."""
     daily: tuple[Slot, ...] = ()
     """Every day, with or without runs."""
     costs: tuple[DayCost, ...] = ()
@@ -186,6 +210,9 @@ class Report:
     edges: tuple[Edge, ...] = ()
     causes: tuple[Cause, ...] = ()
     slowest: tuple[SlowConversation, ...] = ()
+    """Of ended conversations."""
+    open: tuple[OpenConversation, ...] = ()
+    """The oldest first."""
     channels: tuple[ChannelFigures, ...] = ()
     alerts: tuple[Alert, ...] = ()
     """The latest first."""
@@ -194,5 +221,5 @@ class Report:
 
     @property
     def is_empty(self) -> bool:
-        """True when nothing ran and nothing came."""
+        """True without runs, messages and conversations."""
         return not (self.totals.runs or self.totals.messages or self.totals.conversations)

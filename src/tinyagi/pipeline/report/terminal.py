@@ -1,4 +1,4 @@
-"""A report for a terminal of 100 columns. Cells are Text: what looks like markup in them stays what it is."""
+"""A report for a terminal of 100 columns. Cells are Text, so that markup in them is not interpreted."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -10,8 +10,9 @@ from rich.table import Table
 from rich.text import Text
 
 from tinyagi.domain.texts import one_line
+from tinyagi.pipeline.instants import utc_day
 from tinyagi.pipeline.report.model import Percentiles, Report, Slot
-from tinyagi.pipeline.report.units import count, day, dollars, duration, nearly, share, short, stamp
+from tinyagi.pipeline.report.units import count, dollars, duration, nearly, share, short, stamp
 
 WIDTH: Final = 100
 SHOWN: Final = 10
@@ -28,7 +29,7 @@ Cell = str | Text
 
 
 def drawn(report: Report) -> Iterator[RenderableType]:
-    """The parts from top to bottom, each only when it has something to say."""
+    """The parts from top to bottom; empty parts are left out."""
     yield _head(report)
     for note in report.notes:
         yield Text(note, style="yellow")
@@ -47,7 +48,7 @@ def _work(report: Report) -> Iterator[RenderableType]:
     if report.totals.cost:
         yield _title("Cost", "per day (UTC)")
         top = max(slot.cost for slot in report.daily)
-        costs = [(str(day(slot.start)), dollars(slot.cost), _bar(slot.cost, top, "cyan")) for slot in report.daily]
+        costs = [(str(utc_day(slot.start)), dollars(slot.cost), _bar(slot.cost, top, "cyan")) for slot in report.daily]
         yield _table(("day", "cost#", ""), costs[-2 * SHOWN :])
 
 
@@ -60,6 +61,7 @@ def _agents(report: Report) -> Iterator[RenderableType]:
             count(one.runs),
             count(one.completed),
             _alarming(one.failures),
+            count(one.interrupted),
             count(one.retries),
             _alarming(one.dead),
             short(one.tokens),
@@ -67,10 +69,10 @@ def _agents(report: Report) -> Iterator[RenderableType]:
         )
         for one in agents
     ]
-    columns = ("agent", "runs#", "completed#", "failures#", "retries#", "dead#", "tokens#", "cost#")
+    columns = ("agent", "runs#", "completed#", "failures#", "interrupted#", "retries#", "dead#", "tokens#", "cost#")
     yield _table(columns, rows, widths={"agent": 20})
-    yield _title("Waits and runs", "half, 95 % and 99 % took no longer; ≈ read off a histogram")
-    times = [(f"@{one.agent}", *_three(one.wait), *_three(one.run)) for one in agents]
+    yield _title("Waits and runs", "percentiles; ≈ estimated from a histogram")
+    times = [(f"@{one.agent}", *_three(one.wait), *_three(one.run)) for one in agents if one.runs]
     yield _table(("agent", "wait p50#", "p95#", "p99#", "run p50#", "p95#", "p99#"), times, widths={"agent": 20})
     if report.slowest_hours:
         yield _title("Slowest hours", "by p95 of the runs, exact (UTC)")
@@ -84,7 +86,7 @@ def _agents(report: Report) -> Iterator[RenderableType]:
 
 def _traffic(report: Report) -> Iterator[RenderableType]:
     if report.channels:
-        yield _title("Channels", "p95 from message to completion, worst day")
+        yield _title("Channels", "messages that no agent sent; p95 from message to completion, worst day")
         rows = [
             (
                 one.channel,
@@ -101,7 +103,7 @@ def _traffic(report: Report) -> Iterator[RenderableType]:
         columns = ("channel", "messages#", "people#", "completed#", "dead#", "p95#", "delivered#", "given up#")
         yield _table(columns, rows, widths={"channel": 16})
     if report.edges:
-        yield _title("Hand-offs", "p95 until the teammate was done, worst day")
+        yield _title("Hand-offs", "p95 until the teammate completed it, worst day")
         top = max(one.handoffs for one in report.edges)
         handed = [
             (
@@ -118,12 +120,12 @@ def _traffic(report: Report) -> Iterator[RenderableType]:
 
 def _troubles(report: Report) -> Iterator[RenderableType]:
     if report.alerts:
-        yield _title("Alerts", "hours far from what was usual (UTC)")
+        yield _title("Alerts", "hours that differ much from the week before (UTC)")
         yield _table(
             ("hour", "alert"), [(stamp(one.hour), one.text) for one in report.alerts[:SHOWN]], widths={"alert": 78}
         )
     if report.causes:
-        yield _title("Dead letters", "by cause; show them: tinyagi queue dead")
+        yield _title("Dead letters", "messages by cause; show them: tinyagi queue dead")
         causes = [
             (
                 one.error_kind or "unknown",
@@ -136,8 +138,22 @@ def _troubles(report: Report) -> Iterator[RenderableType]:
         ]
         columns = ("error", "died#", "still dead#", "agents", "latest")
         yield _table(columns, causes, widths={"error": 20, "agents": 18, "latest": 34})
+    if report.open:
+        yield _title("Open conversations", "the oldest first; see one: tinyagi trace CONVERSATION")
+        waiting = [
+            (
+                one.conversation_id,
+                duration(max(0, report.now - one.started_at)),
+                count(one.open),
+                f"@{one.agent}",
+                one.message,
+            )
+            for one in report.open
+        ]
+        columns = ("conversation", "open for#", "waiting#", "agent", "began with")
+        yield _table(columns, waiting, widths={"conversation": 26, "agent": 14, "began with": 30})
     if report.slowest:
-        yield _title("Slowest conversations", "slowest chain of messages; see one: tinyagi trace CONVERSATION")
+        yield _title("Slowest conversations", "ended ones; see one: tinyagi trace CONVERSATION")
         slow = [
             (one.conversation_id, duration(one.critical_path_ms), count(one.messages), f"@{one.agent}", one.message)
             for one in report.slowest
@@ -145,13 +161,13 @@ def _troubles(report: Report) -> Iterator[RenderableType]:
         columns = ("conversation", "took#", "messages#", "agent", "began with")
         yield _table(columns, slow, widths={"conversation": 26, "agent": 14, "began with": 30})
     if report.quarantine:
-        yield _title("Quarantine", "events that could not be believed")
+        yield _title("Quarantine", "invalid events")
         reasons = [(one.reason, count(one.events)) for one in report.quarantine[:SHOWN]]
         yield _table(("reason", "events#"), reasons, widths={"reason": 78})
 
 
 def _head(report: Report) -> Text:
-    first, last = day(report.start), day(report.now)
+    first, last = utc_day(report.start), utc_day(report.now)
     days = f"{last}" if first == last else f"{first} to {last}, {report.days} days"
     head = Text.assemble(("Report  ", "bold"), f"{days} (UTC)")
     if report.freshness is not None:
@@ -162,13 +178,15 @@ def _head(report: Report) -> Text:
 
 def _totals(report: Report) -> RenderableType:
     totals = report.totals
-    ended = totals.completed + totals.failures
+    completed = f"{count(totals.completed)} ({share(totals.completed, totals.runs)})"
+    conversations = f"{count(totals.conversations)} ({count(totals.open_conversations)} open)"
     fields = (
-        ("runs", count(totals.runs), "messages", count(totals.messages)),
-        ("completed", f"{count(totals.completed)} ({share(totals.completed, ended)})", "people", count(totals.people)),
-        ("failures", _alarming(totals.failures), "conversations", count(totals.conversations)),
-        ("retries", count(totals.retries), "hand-offs", count(totals.handoffs)),
-        ("dead", _alarming(totals.dead), "tokens", short(totals.tokens)),
+        ("runs", count(totals.runs), "messages from people", count(totals.messages)),
+        ("completed", completed, "people", count(totals.people)),
+        ("failures", _alarming(totals.failures), "conversations", conversations),
+        ("interrupted", count(totals.interrupted), "hand-offs", count(totals.handoffs)),
+        ("retries", count(totals.retries), "dead", _alarming(totals.dead)),
+        ("tokens", short(totals.tokens), "dead from people", _alarming(totals.dead_from_people)),
         ("cost", dollars(totals.cost), "quarantined", _alarming(report.quarantined)),
     )
     grid = Table.grid(padding=(0, 3))
@@ -180,31 +198,31 @@ def _totals(report: Report) -> RenderableType:
 
 
 def _throughput(report: Report) -> Iterator[RenderableType]:
-    slots, each = _gathered(report)
+    slots, each = _slots_to_fit(report)
     rows = [
         (
             name,
             _curve([getattr(slot, name) for slot in slots], style),
             count(max(getattr(slot, name) for slot in slots)),
         )
-        for name, style in (("completed", "green"), ("failed", "yellow"), ("dead", "red"))
+        for name, style in (("completed", "green"), ("failures", "red"), ("interrupted", "yellow"))
         if any(getattr(slot, name) for slot in slots)
     ]
     yield _title("Throughput", f"each mark {each}, up to now")
     yield _table(("runs", "", "most#"), rows)
 
 
-def _gathered(report: Report) -> tuple[list[Slot], str]:
-    """As many slots as there is room for: neighbours are put together until they fit."""
+def _slots_to_fit(report: Report) -> tuple[list[Slot], str]:
+    """Join neighbouring slots until they fit the width."""
     slots, unit = (report.hourly, "hour") if report.hourly else (report.daily, "day")
     size = -(-len(slots) // _CURVE_WIDTH)
     groups = [slots[at : at + size] for at in range(0, len(slots), size)]
     found = [
         Slot(
             start=group[0].start,
+            runs=sum(slot.runs for slot in group),
             completed=sum(slot.completed for slot in group),
             failures=sum(slot.failures for slot in group),
-            dead=sum(slot.dead for slot in group),
         )
         for group in groups
     ]
@@ -216,7 +234,7 @@ def _title(name: str, hint: str) -> Text:
 
 
 def _table(columns: Sequence[str], rows: Sequence[Sequence[Cell]], widths: dict[str, int] | None = None) -> Table:
-    """A column whose name ends in `#` holds numbers. Texts are cut where their column ends."""
+    """A column whose name ends in `#` holds numbers. Long texts are truncated."""
     table = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="dim", padding=(0, 1, 0, 0))
     for column in columns:
         name = column.removesuffix("#")
@@ -245,7 +263,7 @@ def _alarming(number: int) -> Text:
 
 
 def _curve(values: Sequence[int], style: str) -> Text:
-    """Any value above 0 is seen."""
+    """A sparkline in which any value above 0 is visible."""
     top = max(values) or 1
     marks = (" " if value == 0 else _CURVE[min(7, max(0, round(value / top * 8) - 1))] for value in values)
     return Text("".join(marks), style=style)

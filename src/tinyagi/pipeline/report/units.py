@@ -1,10 +1,13 @@
-"""Figures as people read them: durations, amounts of money, counts."""
+"""Formats durations, money, counts and dates for people; escapes texts for HTML."""
 
-from datetime import UTC, date, datetime
+import html
+from datetime import UTC, datetime
+from typing import Final
 
-_MINUTE = 60_000
-_HOUR = 60 * _MINUTE
-_DAY = 24 * _HOUR
+from tinyagi.domain.texts import one_line
+from tinyagi.pipeline.instants import DAY, HOUR
+
+_MINUTE: Final = 60_000
 
 
 def duration(milliseconds: float | None) -> str:
@@ -18,23 +21,23 @@ def duration(milliseconds: float | None) -> str:
     whole = round(milliseconds / 1_000) * 1_000
     if whole < _MINUTE:
         return f"{whole // 1_000} s"
-    if whole < _HOUR:
+    if whole < HOUR:
         return _two(whole, _MINUTE, "min", 1_000, "s")
-    return _two(whole, _HOUR, "h", _MINUTE, "min") if whole < _DAY else _two(whole, _DAY, "d", _HOUR, "h")
+    return _two(whole, HOUR, "h", _MINUTE, "min") if whole < DAY else _two(whole, DAY, "d", HOUR, "h")
 
 
 def nearly(milliseconds: float | None, *, is_exact: bool) -> str:
-    """A duration; one that is read off a histogram is marked, and has no more digits than can be known."""
+    """A duration; one from a histogram is marked with ≈ and rounded to what is known."""
     if milliseconds is None or is_exact:
         return duration(milliseconds)
-    sizes = ((_DAY, "d"), (_HOUR, "h"), (_MINUTE, "min"), (1_000, "s"))
+    sizes = ((DAY, "d"), (HOUR, "h"), (_MINUTE, "min"), (1_000, "s"))
     size, unit = next(((size, unit) for size, unit in sizes if milliseconds >= size * 0.995), (1, "ms"))
     scaled = milliseconds / size
     return f"≈ {scaled:.1f} {unit}".replace(".0 ", " ") if scaled < 9.95 else f"≈ {scaled:.0f} {unit}"
 
 
 def dollars(amount: float) -> str:
-    """Cents from a cent on; below, as many digits as it takes to see something."""
+    """Two decimals from a dollar on; four below, so that small costs are visible."""
     if amount == 0 or amount >= 0.995:
         return f"${amount:,.2f}"
     return f"${amount:.4f}" if amount >= 0.00005 else "< $0.0001"
@@ -54,18 +57,13 @@ def short(number: int) -> str:
 
 
 def share(part: int, whole: int) -> str:
-    """In per cent; everything and nothing only when it is so."""
+    """In per cent; 0 % and 100 % only when exact."""
     if whole == 0:
         return "–"
     rate = 100 * part / whole
     if part not in (0, whole):
         rate = min(99.9, max(0.1, rate))
     return f"{rate:.0f} %" if rate in (0, 100) or 1 <= rate <= 99 else f"{rate:.1f} %"
-
-
-def day(instant: int) -> date:
-    """The day of an instant, in UTC."""
-    return datetime.fromtimestamp(instant / 1_000, UTC).date()
 
 
 def stamp(instant: int) -> str:
@@ -77,3 +75,7 @@ def _two(whole: int, size: int, name: str, rest_size: int, rest_name: str) -> st
     units, rest = divmod(whole, size)
     rest //= rest_size
     return f"{units} {name} {rest} {rest_name}" if rest else f"{units} {name}"
+
+
+def escaped(value: object, longest: int = 160) -> str:
+    return html.escape(one_line(str(value), longest))

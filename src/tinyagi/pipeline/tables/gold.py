@@ -1,35 +1,55 @@
-"""Answers to the questions an owner asks: small tables, read without Spark in milliseconds."""
+"""Gold tables: small aggregates that are read without Spark in milliseconds.
+
+Also holds the histogram edges and the patterns of an error fingerprint, which readers without Spark share.
+"""
 
 from typing import Final
 
 from tinyagi.pipeline.tables.model import INSTANT, MS, Column, Kept, Table
 
 HISTOGRAM_EDGES: Final = tuple(step * 10**power for power in range(8) for step in (1, 2, 5))
-"""Upper ends, in ms, of the buckets of every histogram (1, 2, 5, 10, … 50,000,000); the last bucket has none."""
+"""Upper edges, in ms, of the histogram buckets (1, 2, 5, 10, … 50,000,000); the last bucket has none."""
 
-_HISTOGRAM: Final = "how many per bucket of 1, 2, 5, 10, … ms; sums of several rows give a longer range"
+ERROR_EXCERPT: Final = 200
+# From specific to general: an address contains a path, a path contains numbers.
+ERROR_VARIABLE_PARTS: Final = (
+    (r"[a-z][a-z0-9+.-]*://\S+", "<address>"),
+    (r"(/[\w.~-]+){2,}/?", "<path>"),
+    (r"\b[0-9a-f]{8,}(-[0-9a-f]{4,})*\b", "<id>"),
+    (r"\b\w+_[0-9a-z]{8}\b", "<id>"),
+    (r"'[^']*'|\"[^\"]*\"|`[^`]*`", "<text>"),
+    (r"\d+", "#"),
+    (r"\s+", " "),
+)
+
+_HISTOGRAM: Final = "counts per bucket of 1, 2, 5, 10, … ms; add rows for a longer range"
 
 
 def _percentiles(of: str, meaning: str) -> tuple[Column, ...]:
     return tuple(
-        Column(f"{of}_p{share}", "double", f"{meaning}: {share} % took no longer.", MS) for share in (50, 95, 99)
+        Column(f"{of}_p{share}", "double", f"{meaning}, {'median' if share == 50 else f'{share}th percentile'}.", MS)
+        for share in (50, 95, 99)
     )
 
 
 AGENT_HOURLY: Final = Table(
     name="gold.agent_hourly",
-    meaning="One agent in one hour: what it did, how fast, and for how much.",
+    meaning="One agent in one hour: its runs, their times and their cost.",
     key=("agent", "hour"),
     kept=Kept.REPLACED,
     date="the hour",
     columns=(
-        Column("agent", "string", "Who ran."),
-        Column("hour", "long", "The beginning of the hour in which the runs ended.", INSTANT),
+        Column("agent", "string", "The agent that ran."),
+        Column("hour", "long", "The start of the hour in which the runs ended.", INSTANT),
         Column("runs", "long", "Runs that ended."),
-        Column("completed", "long", "Those that gave an answer."),
-        Column("failures", "long", "Those that failed, whether or not they were tried again."),
-        Column("retries", "long", "Those that were a second or later attempt."),
-        Column("dead", "long", "Those that failed for the last time."),
+        Column("completed", "long", "Runs that gave an answer."),
+        Column(
+            "failures",
+            "long",
+            "Runs that failed, retried or not. The rest of the runs was interrupted.",
+        ),
+        Column("retries", "long", "Runs that were a second or later attempt."),
+        Column("dead", "long", "Runs that failed for the last time; not messages."),
         *_percentiles("wait", "Wait before a run"),
         *_percentiles("run", "Length of a run"),
         Column("wait_hist", "array<long>", f"Waits: {_HISTOGRAM}."),
@@ -43,34 +63,34 @@ AGENT_HOURLY: Final = Table(
 
 CONVERSATIONS: Final = Table(
     name="gold.conversations",
-    meaning="One conversation: all that descends from one incoming message.",
+    meaning="One conversation: an incoming message and everything that follows from it.",
     key=("conversation_id", "started_at"),
     kept=Kept.REPLACED,
-    date="its beginning",
+    date="its start",
     columns=(
-        Column("conversation_id", "string", "Its name: that of its first message."),
-        Column("started_at", "long", "When it began.", INSTANT),
+        Column("conversation_id", "string", "Its id: the `message_id` of its first message."),
+        Column("started_at", "long", "When it started.", INSTANT),
         Column("updated_at", "long", "When it last changed.", INSTANT),
         Column("first_id", "long", "`messages.id` of its first message."),
         Column("team", "string", "The team it belongs to."),
-        Column("channel", "string", "Where it came from."),
-        Column("sender", "string", "Who began it.", personal=True),
-        Column("agent", "string", "Who got the first message."),
-        Column("message", "string", "The beginning of the text it began with.", personal=True),
-        Column("messages", "long", "How many messages it has."),
-        Column("open", "long", "Those that are pending or being run."),
-        Column("dead", "long", "Those that are dead."),
+        Column("channel", "string", "The channel it came from."),
+        Column("sender", "string", "The sender of its first message.", personal=True),
+        Column("agent", "string", "The agent that got its first message."),
+        Column("message", "string", "The first 200 characters of its first message.", personal=True),
+        Column("messages", "long", "Number of messages."),
+        Column("open", "long", "Messages that are pending or running."),
+        Column("dead", "long", "Messages that are dead."),
         Column("depth", "int", "Hand-offs on its longest chain."),
-        Column("width", "long", "Most messages handed on by one message."),
-        Column("agents", "long", "How many agents took part."),
+        Column("width", "long", "The largest number of hand-offs from one message."),
+        Column("agents", "long", "Number of agents that took part."),
         Column("runs", "long", "Runs that ended."),
         Column(
             "critical_path_ms",
             "long",
-            "The slowest chain from a first message to a last answer: its latencies added.",
+            "The times of messages, from arrival to end, added along the slowest chain; null while a message is open.",
             MS,
         ),
-        Column("run_ms", "long", "All its runs added.", MS),
+        Column("run_ms", "long", "Total run time.", MS),
         Column("tokens", "long", "Tokens read, written and from a cache.", "tokens"),
         Column("cost", "double", "What its runs cost.", "USD"),
     ),
@@ -83,51 +103,51 @@ HANDOFF_EDGES: Final = Table(
     kept=Kept.REPLACED,
     date="the hand-off",
     columns=(
-        Column("from_agent", "string", "Who handed on."),
-        Column("to_agent", "string", "Who got it."),
-        Column("handoffs", "long", "How often."),
-        Column("completed", "long", "How many of them are completed."),
-        Column("dead", "long", "How many of them are dead."),
-        Column("wait_p50", "double", "Wait for the teammate: half took no longer.", MS),
-        Column("latency_p50", "double", "Until the teammate was done: half took no longer.", MS),
-        Column("latency_p95", "double", "Until the teammate was done: 95 % took no longer.", MS),
+        Column("from_agent", "string", "The agent that handed over."),
+        Column("to_agent", "string", "The agent that got it."),
+        Column("handoffs", "long", "Number of hand-offs."),
+        Column("completed", "long", "Hand-offs that are completed."),
+        Column("dead", "long", "Hand-offs that are dead."),
+        Column("wait_p50", "double", "Wait for the teammate, median.", MS),
+        Column("latency_p50", "double", "Time until the teammate completed it, median.", MS),
+        Column("latency_p95", "double", "Time until the teammate completed it, 95th percentile.", MS),
     ),
 )
 
 CHANNEL_DAILY: Final = Table(
     name="gold.channel_daily",
-    meaning="One channel on one day: what people sent and what they got.",
+    meaning="One channel on one day: messages, people and responses.",
     key=("channel", "date"),
     kept=Kept.REPLACED,
     date="the message or the response",
     columns=(
         Column("channel", "string", "The channel."),
-        Column("messages", "long", "Messages that came; hand-offs and room posts are none."),
-        Column("people", "long", "How many different people wrote."),
-        Column("completed", "long", "How many of the messages are completed."),
-        Column("dead", "long", "How many of them are dead."),
-        Column("latency_p50", "double", "From message to completion: half took no longer.", MS),
-        Column("latency_p95", "double", "From message to completion: 95 % took no longer.", MS),
+        Column("messages", "long", "Messages that arrived, without hand-offs and room posts."),
+        Column("people", "long", "Different people who wrote; 0 on internal channels such as `heartbeat`."),
+        Column("completed", "long", "Messages that are completed."),
+        Column("dead", "long", "Messages that are dead."),
+        Column("latency_p50", "double", "From message to completion, median.", MS),
+        Column("latency_p95", "double", "From message to completion, 95th percentile.", MS),
         Column("responses", "long", "Answers and notices that were ready."),
-        Column("delivered", "long", "How many of them are delivered."),
-        Column("undelivered", "long", "How many of them failed for good."),
-        Column("delivery_p50", "double", "From ready to delivered: half took no longer.", MS),
+        Column("delivered", "long", "Responses that are delivered."),
+        Column("undelivered", "long", "Responses whose delivery failed for good."),
+        Column("delivery_p50", "double", "From ready to delivered, median.", MS),
     ),
 )
 
 DEAD_LETTERS: Final = Table(
     name="gold.dead_letters",
-    meaning="One cause of death of one agent's messages that came on one day.",
+    meaning="One cause of death among one agent's messages that arrived on one day.",
     key=("agent", "fingerprint", "date"),
     kept=Kept.REPLACED,
     date="the arrival of the messages",
     columns=(
-        Column("agent", "string", "The lane they stand in."),
+        Column("agent", "string", "The agent whose lane they are in."),
         Column("fingerprint", "string", "The error without its numbers, names and paths, as a hash."),
-        Column("error_kind", "string", "The class of the error."),
+        Column("error_kind", "string", "The kind of the error."),
         Column("error", "string", "The first line of one such error.", personal=True),
-        Column("messages", "long", "Messages that died of it."),
-        Column("still_dead", "long", "Those that nobody has sent again or deleted."),
+        Column("messages", "long", "Messages that died of this error."),
+        Column("still_dead", "long", "Messages that are still dead: neither retried nor deleted."),
         Column("first_at", "long", "The first death.", INSTANT),
         Column("last_at", "long", "The last death.", INSTANT),
         Column("example_id", "long", "`messages.id` of one of them."),
@@ -136,7 +156,7 @@ DEAD_LETTERS: Final = Table(
 
 ALERTS: Final = Table(
     name="gold.alerts",
-    meaning="One thing an owner should look at: a figure of one hour that is far from what was usual.",
+    meaning="One alert: a figure of one hour that differs much from the week before.",
     key=("rule", "agent", "hour"),
     kept=Kept.REPLACED,
     date="the hour",
@@ -146,13 +166,15 @@ ALERTS: Final = Table(
             "string",
             "`cost_spike`: the hour cost far more than the median of the agent's active hours in the 7 days before; "
             "`error_rate`: far more of its runs failed than in those days; `slow_agent`: the p95 of its runs is far "
-            "above the median of those hours; `backlog`: what waits in its lane has grown hour after hour.",
+            "above the median of those hours; `backlog`: the messages waiting in its lane increased hour after hour.",
         ),
         Column("agent", "string", "The agent it is about."),
-        Column("hour", "long", "The beginning of the hour.", INSTANT),
-        Column("value", "double", "What was measured: USD, a share of the runs, ms, or messages, as the rule has it."),
+        Column("hour", "long", "The start of the hour.", INSTANT),
+        Column("value", "double", "The measured value: USD, a share of runs, ms, or messages, depending on the rule."),
         Column(
-            "usual", "double", "What it is compared with, in the same unit; for `backlog` what waited hours before."
+            "usual",
+            "double",
+            "The usual value, in the same unit; for `backlog` the messages waiting some hours before.",
         ),
         Column("text", "string", "The alert in one sentence."),
     ),
@@ -160,28 +182,28 @@ ALERTS: Final = Table(
 
 MEMORY_CHUNKS: Final = Table(
     name="gold.memory_chunks",
-    meaning="One piece of an agent's past, ready to be searched.",
+    meaning="One piece of an agent's history, for search.",
     key=("agent", "chunk"),
     kept=Kept.REPLACED,
     date="the line it is from",
     columns=(
-        Column("agent", "string", "Whose past."),
-        Column("chunk", "string", "The line of the history and the piece of it, from 1: `id.number`."),
+        Column("agent", "string", "The agent of the history."),
+        Column("chunk", "string", "`id.number`: the line of the history and the piece of it, from 1."),
         Column("history_id", "long", "`agent_messages.id` of the line."),
         Column("role", "string", "`user` or `assistant`."),
         Column("message_id", "string", "The message it belongs to."),
         Column("conversation_id", "string", "The conversation it belongs to."),
-        Column("created_at", "long", "When it was said.", INSTANT),
+        Column("created_at", "long", "When it was written.", INSTANT),
         Column(
-            "text", "string", "The piece: about 120 words, the first 30 of them from the piece before.", personal=True
+            "text", "string", "About 120 words, the first 30 of them repeated from the piece before.", personal=True
         ),
         Column(
             "terms",
             "array<struct<term:string,count:int>>",
-            "Its words in small letters, without the commonest, and how often each stands in it.",
+            "Its words in lower case, without stop words, each with its count.",
             personal=True,
         ),
-        Column("length", "int", "How many of these words it has, repeated ones too."),
+        Column("length", "int", "Number of these words, with repetitions."),
     ),
 )
 

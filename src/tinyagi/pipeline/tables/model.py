@@ -1,4 +1,4 @@
-"""What a table of the lake is: its columns, their meaning, and how its rows are kept. Knows neither Spark nor Delta."""
+"""The declaration of a table: columns, meanings, and how its rows are kept. Imports neither Spark nor Delta."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -6,26 +6,26 @@ from typing import Final
 
 
 class Merge(StrEnum):
-    """How a column of a folded row comes from what earlier and later events say about it."""
+    """How the values of a column from earlier and later events merge into one row."""
 
     FIRST = "first"
-    """What the earliest event says that says anything."""
+    """The earliest value that is not null."""
     LAST = "last"
-    """What the latest event says that says anything; an empty text takes back what was said."""
+    """The latest value that is not null; an empty text resets the column to null."""
     SUM = "sum"
     MAX = "max"
     GATHER = "gather"
-    """An array that every event may add to."""
+    """The arrays of all events, concatenated."""
     DERIVED = "derived"
-    """Worked out from the other columns when the row is complete."""
+    """Computed from the other columns of the merged row."""
 
 
 class Kept(StrEnum):
-    """How the rows of a table come and change."""
+    """How the rows of a table are added and changed."""
 
     APPENDED = "append"
     FOLDED = "folded"
-    """New row = fold(old row, later events): only files that hold touched rows are replaced."""
+    """New row = fold(old row, later events): only files with changed rows are replaced."""
     REPLACED = "touched dates replaced"
 
 
@@ -37,7 +37,7 @@ class Column:
     meaning: str
     unit: str = ""
     personal: bool = False
-    """True when it may hold what people wrote or who they are: erased by `forget`."""
+    """True when it may hold texts or names of people, which `forget` erases."""
     merge: Merge = Merge.DERIVED
 
 
@@ -52,12 +52,11 @@ class Table:
     meaning: str
     """What one row is."""
     key: tuple[str, ...]
+    """Also the order of the rows within a file."""
     kept: Kept
     date: str
-    """Of what instant the partition's date is."""
+    """The instant that gives the partition's date."""
     columns: tuple[Column, ...]
-    sorted_by: tuple[str, ...] = ()
-    """The order of the rows within a file; by default that of the key."""
 
     @property
     def layer(self) -> str:
@@ -65,17 +64,10 @@ class Table:
 
     @property
     def all_columns(self) -> tuple[Column, ...]:
-        """The columns and the partition's date, which comes last."""
+        """The columns, then the partition's date."""
         return (*self.columns, Column(DATE, "date", f"Day, in UTC, of {self.date}; the partition."))
-
-    @property
-    def order(self) -> tuple[str, ...]:
-        return self.sorted_by or self.key
-
-    def column(self, name: str) -> Column:
-        return next(column for column in self.all_columns if column.name == name)
 
 
 MS: Final = "ms"
 INSTANT: Final = "ms since 1970 UTC"
-LAST_EVENT: Final = Column("last_event_id", "long", "The latest event that is part of this row.", merge=Merge.MAX)
+LAST_EVENT_ID: Final = Column("last_event_id", "long", "The latest event included in this row.", merge=Merge.MAX)

@@ -1,4 +1,4 @@
-"""Figures from the lake: its gold tables, read without Spark."""
+"""Analytics over HTTP: the gold tables of the lake, read without Spark."""
 
 from datetime import UTC, date, datetime
 from typing import Annotated, Final
@@ -8,28 +8,27 @@ from fastapi import APIRouter, Path, Query, Response
 
 from tinyagi.api.analytics import AnalyticsRows, AnalyticsTable
 from tinyagi.api.base import ID
+from tinyagi.api.schedules import LATEST
 from tinyagi.domain.ids import AgentId
+from tinyagi.server.dependencies import Use
 from tinyagi.server.errors import responses
-from tinyagi.server.services import Use
 
 router = APIRouter(tags=["analytics"])
 
 MOST: Final = 10_000
-_LAST_INSTANT: Final = 253_402_300_799_999
-"""The last millisecond that has a day."""
 
 TableName = Annotated[
-    str, Path(pattern=r"^[a-z][a-z_.]{0,63}$", description="As /api/analytics lists it, with or without `gold.`.")
+    str, Path(pattern=r"^[a-z][a-z_.]{0,63}$", description="A name from /api/analytics, with or without `gold.`.")
 ]
-Day = Annotated[int, Query(ge=0, le=_LAST_INSTANT)] | date
-"""A day in UTC, by its date or by any of its instants in ms."""
-Agent = Annotated[str | None, Query(pattern=ID, description="Rows about this agent only.")]
-Limit = Annotated[int, Query(ge=1, le=MOST, description="How many at most.")]
+Day = Annotated[int, Query(ge=0, le=LATEST)] | date
+"""A day in UTC: its date, or any instant of it in ms."""
+Agent = Annotated[str | None, Query(pattern=ID, description="Only rows about this agent.")]
+Limit = Annotated[int, Query(ge=1, le=MOST, description="Maximum number of rows.")]
 
 
 @router.get("/api/analytics", response_model=list[AnalyticsTable])
 async def list_analytics(services: Use) -> list[AnalyticsTable]:
-    """List the tables of figures that the pipeline has made, with their rows and how fresh they are."""
+    """List the tables that the pipeline computed, with their row counts and freshness."""
     return [
         AnalyticsTable(
             table=one.name, meaning=one.meaning, rows=one.rows, through_id=one.through_id, written_at=one.written_at
@@ -43,11 +42,11 @@ async def read_analytics(
     services: Use,
     table: TableName,
     since: Annotated[Day | None, Query(description="The first day: a date, or an instant in ms.")] = None,
-    until: Annotated[Day | None, Query(description="The last day, which is included.")] = None,
+    until: Annotated[Day | None, Query(description="The last day, inclusive.")] = None,
     agent: Agent = None,
     limit: Limit = 1_000,
 ) -> Response:
-    """Read a table of figures, newest first: days from `since` to `until`, of one agent or of all."""
+    """Read a table, newest rows first: days from `since` to `until`, of one agent or all."""
     found = await services.archive.analytics(
         table,
         since=_day(since),
@@ -55,16 +54,16 @@ async def read_analytics(
         agent=None if agent is None else AgentId(agent),
         limit=limit,
     )
-    told = {
+    answer = {
         "table": found.table.name,
         "throughId": found.table.through_id,
         "writtenAt": found.table.written_at,
         "columns": found.fields,
         "rows": found.rows,
     }
-    # Thousands of rows that are plain values already: to check each of them again would take longer than to read them.
-    return Response(msgspec.json.encode(told), media_type="application/json")
+    # Thousands of rows of plain values: validating them again would take longer than reading them.
+    return Response(msgspec.json.encode(answer), media_type="application/json")
 
 
-def _day(given: int | date | None) -> date | None:
-    return datetime.fromtimestamp(given / 1000, UTC).date() if isinstance(given, int) else given
+def _day(value: int | date | None) -> date | None:
+    return datetime.fromtimestamp(value / 1000, UTC).date() if isinstance(value, int) else value

@@ -1,45 +1,70 @@
-"""The queue: how full it is, what runs, what is dead, and a person's hand on all of it."""
+"""The queue over HTTP: depth, lanes, running, waiting and dead messages, and the actions on them."""
 
-from typing import Annotated
+from typing import Annotated, Final, NamedTuple
 
-from fastapi import Body, Query, Request
+from fastapi import Body, Path, Query, Request
 
 from tinyagi.api.base import ID, Ok
-from tinyagi.api.queue import DeadData, DeadMessage, LaneStatus, QueueStatus, RetryDead, RunKilled, RunningMessage
-from tinyagi.domain.errors import NotFound
-from tinyagi.domain.ids import AgentId
-from tinyagi.domain.messages import Message
-from tinyagi.server.auditing import audited_router, tell
+from tinyagi.api.queue import (
+    CancelledMessage,
+    DeadData,
+    DeadMessage,
+    LaneCancelled,
+    LaneStatus,
+    MovedMessage,
+    MoveMessage,
+    QueueStatus,
+    Reason,
+    RetryDead,
+    RunKilled,
+    RunningMessage,
+    WaitingMessage,
+)
+from tinyagi.domain.errors import InvalidInput, NotFound
+from tinyagi.domain.ids import MAX_MESSAGE_ID, AgentId
+from tinyagi.domain.messages import PASSIVE_PRIORITY, Message, Status
+from tinyagi.domain.responses import cancel_notice
+from tinyagi.domain.texts import one_line
+from tinyagi.server.dependencies import Cursor, Name, RowId, Services, Use, limit
 from tinyagi.server.errors import responses
-from tinyagi.server.parameters import Name, RowId, limit
-from tinyagi.server.services import Services, Use
-from tinyagi.store.base import Lane, LaneDepth
-from tinyagi.store.clock import wall_clock
+from tinyagi.server.routes.audit import audited_router, caller, set_audit_detail
+from tinyagi.store.depth import LaneDepth, WaitingRow
+from tinyagi.store.lanes import LaneState
+from tinyagi.system.clock import wall_clock
 
 router = audited_router()
+
+PREVIEW_CHARS: Final = 500
+CANCELLED: Final = "cancelled while it waited"
+
+MessageName = Annotated[str, Path(min_length=1, max_length=MAX_MESSAGE_ID, description="The `id` or the `messageId`.")]
 
 
 @router.get("/api/queue/status", response_model=QueueStatus, tags=["queue"])
 async def queue_status(services: Use) -> QueueStatus:
-    """Count the messages by their status, the responses on their way and the open conversations."""
+    """Count messages by status, undelivered responses and open conversations."""
     depth = await services.store.queue.depth()
+    retrying = await services.store.queue.retrying()
     return QueueStatus(
-        pending=depth.pending,
+        pending=depth.pending - depth.queued,
         processing=depth.processing,
         completed=depth.completed,
         dead=depth.dead,
-        incoming=depth.pending,
-        queued=depth.pending,
+        waiting=depth.pending,
+        incoming=depth.pending - depth.queued,
+        queued=depth.queued,
         outgoing=depth.outgoing,
         active_conversations=depth.open_conversations,
+        retrying=retrying.messages,
+        next_retry_at=retrying.next_at,
     )
 
 
 @router.get("/api/queue/agents", response_model=list[LaneStatus], tags=["queue"])
 async def queue_of_agents(services: Use) -> list[LaneStatus]:
-    """List the lane of every agent, and every other lane where something stands."""
+    """List the lane of every agent, and every other lane that is in use."""
     depths = {lane.agent: lane for lane in (await services.store.queue.depth()).lanes}
-    lanes: dict[str, Lane] = {lane.agent: lane for lane in await services.store.lanes.all()}
+    lanes: dict[str, LaneState] = {lane.agent: lane for lane in await services.store.lanes.all()}
     configured = services.rules.roster.agents
     now = wall_clock()
     named = dict.fromkeys([*configured, *sorted(depths.keys() | lanes.keys())])
@@ -48,10 +73,13 @@ async def queue_of_agents(services: Use) -> list[LaneStatus]:
 
 
 @router.get("/api/queue/processing", response_model=list[RunningMessage], tags=["queue"])
-async def queue_processing(services: Use) -> list[RunningMessage]:
-    """List the messages that are being run, with the latest that each run has said."""
-    carried = {run.claim.id for run in services.engine.runs()}
+async def queue_processing(services: Use, limit: int = limit(100)) -> list[RunningMessage]:
+    """List the running messages with the latest output of each run, then the waiting ones."""
+    live_claims = {run.claim.id for run in services.engine.runs()}
     now = wall_clock()
+    running = (await services.store.queue.processing())[:limit]
+    known = {message.id for message in running}
+    waiting = [one for one in await services.store.queue.upcoming(limit=limit - len(running)) if one.id not in known]
     return [
         RunningMessage(
             id=message.id,
@@ -60,49 +88,49 @@ async def queue_processing(services: Use) -> list[RunningMessage]:
             sender=message.sender,
             message=message.message,
             agent=message.agent,
-            status=message.status,
+            status="queued" if message.status is Status.PENDING else message.status,
             conversation_id=message.conversation_id,
             attempt=message.attempt,
-            process_alive=message.claim_id in carried,
+            process_alive=message.claim_id in live_claims,
             started_at=message.started_at,
             duration=0 if message.started_at is None else max(0, now - message.started_at),
             progress="" if message.claim_id is None else services.engine.live.text_of(message.claim_id),
         )
-        for message in await services.store.queue.processing()
+        for message in (*running, *waiting)
     ]
 
 
 @router.post("/api/queue/processing/{message}/kill", response_model=RunKilled, responses=responses(404), tags=["queue"])
 async def stop_run(services: Use, request: Request, message: RowId) -> RunKilled:
-    """End the run that this message is part of: its messages become dead, the lane goes on with the next."""
+    """Stop the run of this message: all messages of the run become dead, and the lane continues with the next."""
     running = await services.store.queue.message(message)
     if running is None:
-        raise NotFound(f"There is no message {message}. /api/queue/processing lists what runs.")
-    ended = await services.engine.stop_run(message, by=request.state.actor)
+        raise NotFound(f"There is no message {message}. /api/queue/processing lists the running ones.")
+    ended = await services.engine.stop_run(message, by=caller(request))
     return RunKilled(agent=running.agent, process_killed=ended)
 
 
 @router.post("/api/queue/agents/{agent}/pause", response_model=Ok, responses=responses(404), tags=["queue"])
 async def pause_lane(services: Use, agent: Name) -> Ok:
-    """Let the agent's current run finish and begin no further one until it is resumed."""
-    await services.store.lanes.pause(await _known(services, agent))
+    """Pause an agent's lane: the current run finishes, new messages wait until the lane is resumed."""
+    await services.store.lanes.pause(await _known_agent(services, agent))
     return Ok()
 
 
 @router.post("/api/queue/agents/{agent}/resume", response_model=Ok, responses=responses(404), tags=["queue"])
 async def resume_lane(services: Use, agent: Name) -> Ok:
-    """Lift the pause of an agent's lane, and its hold."""
-    await services.store.lanes.resume(await _known(services, agent))
+    """Resume an agent's lane: end its pause and its hold."""
+    await services.store.lanes.resume(await _known_agent(services, agent))
     return Ok()
 
 
 @router.get("/api/queue/dead", response_model=list[DeadMessage], tags=["queue"])
 async def dead_messages(
     services: Use,
-    agent: Annotated[str | None, Query(pattern=ID, description="Of this agent only.")] = None,
+    agent: Annotated[str | None, Query(pattern=ID, description="Only messages of this agent.")] = None,
     limit: int = limit(100),
 ) -> list[DeadMessage]:
-    """List the messages that are not tried again by themselves, newest first."""
+    """List dead messages, which are not retried automatically, newest first."""
     found = await services.store.queue.dead(agent=None if agent is None else AgentId(agent), limit=limit)
     return [_dead(message) for message in found]
 
@@ -111,23 +139,81 @@ async def dead_messages(
 async def retry_dead_message(
     services: Use, request: Request, message: RowId, edited: Annotated[RetryDead | None, Body()] = None
 ) -> Ok:
-    """Send a dead message again with a fresh budget of attempts, perhaps with another text."""
+    """Retry a dead message with its attempts reset, optionally with a new text."""
     text = None if edited is None else edited.message
     await services.store.queue.retry_dead(message, text=text)
     if text is not None:
-        tell(request, "with another text")
+        set_audit_detail(request, "with another text")
     return Ok()
 
 
 @router.delete("/api/queue/dead/{message}", response_model=Ok, responses=responses(404), tags=["queue"])
 async def delete_dead_message(services: Use, request: Request, message: RowId) -> Ok:
-    """Remove a dead message for good."""
-    await services.store.queue.delete_dead(message, reason=f"deleted by {request.state.actor}")
+    """Delete a dead message permanently."""
+    await services.store.queue.delete_dead(message, reason=f"deleted by {caller(request)}")
     return Ok()
 
 
-async def _known(services: Services, agent: str) -> AgentId:
-    """An agent that is configured, or whose lane outlives it; raise NotFound."""
+@router.get("/api/queue/messages", response_model=list[WaitingMessage], tags=["queue"])
+async def waiting_messages(
+    services: Use,
+    agent: Annotated[str | None, Query(pattern=ID, description="Only messages for this agent.")] = None,
+    after: Cursor = 0,
+    limit: int = limit(100),
+) -> list[WaitingMessage]:
+    """List waiting messages, oldest first, with the reason; `after` is the last id of the previous page."""
+    lane = None if agent is None else AgentId(agent)
+    waiting = await services.store.queue.waiting(agent=lane, after=after, limit=limit, characters=PREVIEW_CHARS)
+    lanes = {one.agent: one for one in await services.store.lanes.all()}
+    running = {message.agent: message.id for message in await services.store.queue.processing()}
+    attempts = services.settings.current.queue.attempts
+    now = wall_clock()
+    return [
+        _waiting_message(one, lanes.get(one.message.agent), running.get(one.message.agent), attempts, now)
+        for one in waiting
+    ]
+
+
+@router.delete(
+    "/api/queue/messages/{message:path}", response_model=CancelledMessage, responses=responses(404, 409), tags=["queue"]
+)
+async def cancel_message(services: Use, message: MessageName) -> CancelledMessage:
+    """Cancel a waiting message: it becomes dead and can be retried, and its sender gets a notice."""
+    cancelled = await services.store.queue.cancel(await _row_id(services, message), reason=CANCELLED)
+    return CancelledMessage(id=cancelled.id, message_id=cancelled.message_id, agent=cancelled.agent)
+
+
+@router.delete("/api/queue/messages", response_model=LaneCancelled, tags=["queue"])
+async def cancel_messages(
+    services: Use,
+    request: Request,
+    agent: Annotated[str, Query(pattern=ID, description="The agent whose messages are cancelled.")],
+) -> LaneCancelled:
+    """Cancel all waiting messages of an agent."""
+    notice = cancel_notice(agent)
+    cancelled = await services.store.queue.abandon(AgentId(agent), reason=CANCELLED, notice=notice)
+    set_audit_detail(request, f"{cancelled} of @{agent}")
+    return LaneCancelled(cancelled=cancelled)
+
+
+@router.post(
+    "/api/queue/messages/{message:path}/move",
+    response_model=MovedMessage,
+    responses=responses(404, 409),
+    tags=["queue"],
+)
+async def move_message(services: Use, request: Request, message: MessageName, wanted: MoveMessage) -> MovedMessage:
+    """Move a waiting message to another agent."""
+    agents = services.rules.roster.agents
+    if wanted.to not in agents:
+        raise InvalidInput(f"There is no agent @{wanted.to}. Agents: {', '.join(agents)}.")
+    moved = await services.store.queue.move_message(await _row_id(services, message), AgentId(wanted.to))
+    set_audit_detail(request, f"to @{moved.agent}")
+    return MovedMessage(id=moved.id, message_id=moved.message_id, agent=moved.agent)
+
+
+async def _known_agent(services: Services, agent: str) -> AgentId:
+    """Return the id of a configured agent, or of one whose lane outlives it; raise NotFound."""
     if agent in services.rules.roster.agents:
         return AgentId(agent)
     depth = await services.store.queue.depth()
@@ -137,13 +223,24 @@ async def _known(services: Services, agent: str) -> AgentId:
     return AgentId(agent)
 
 
-def _lane(agent: str, depth: LaneDepth | None, lane: Lane | None, now: int) -> LaneStatus:
+async def _row_id(services: Services, name: str) -> int:
+    """Return the row id; raise NotFound. Digits are always a row id, so a messageId of digits only cannot be used."""
+    if name.isascii() and name.isdecimal() and len(name) <= 18:
+        return int(name)
+    message = await services.store.queue.message_named(name)
+    if message is None:
+        raise NotFound(f"There is no message {one_line(name)!r}. `tinyagi queue list` lists the waiting ones.")
+    return message.id
+
+
+def _lane(agent: str, depth: LaneDepth | None, lane: LaneState | None, now: int) -> LaneStatus:
     depth = depth or LaneDepth(agent)
     is_held = lane is not None and lane.hold_until > now
     return LaneStatus(
         agent=agent,
-        pending=depth.pending,
-        queued=depth.pending,
+        pending=depth.pending - depth.queued,
+        queued=depth.queued,
+        waiting=depth.pending,
         processing=depth.processing,
         dead=depth.dead,
         paused=lane is not None and lane.paused,
@@ -153,7 +250,7 @@ def _lane(agent: str, depth: LaneDepth | None, lane: Lane | None, now: int) -> L
 
 
 def _is_in_use(lane: LaneStatus) -> bool:
-    return bool(lane.pending or lane.processing or lane.dead or lane.paused or lane.hold_until)
+    return bool(lane.waiting or lane.processing or lane.dead or lane.paused or lane.hold_until)
 
 
 def _dead(message: Message) -> DeadMessage:
@@ -173,3 +270,62 @@ def _dead(message: Message) -> DeadMessage:
         timestamp=message.created_at,
         failed_at=message.updated_at,
     )
+
+
+class _Why(NamedTuple):
+    reason: Reason
+    until: int | None = None
+    behind: int | None = None
+    detail: str | None = None
+
+
+def _waiting_message(
+    waiting: WaitingRow, lane: LaneState | None, running: int | None, attempts: int, now: int
+) -> WaitingMessage:
+    message = waiting.message
+    why = _why(waiting, lane, running, now)
+    return WaitingMessage(
+        id=message.id,
+        message_id=message.message_id,
+        agent=message.agent,
+        channel=message.channel,
+        sender=message.sender,
+        from_agent=message.from_agent,
+        team=message.team,
+        conversation_id=message.conversation_id,
+        thread=message.thread,
+        priority=message.priority,
+        message=message.message,
+        created_at=message.created_at,
+        reason=why.reason,
+        until=why.until,
+        behind=why.behind,
+        detail=why.detail and one_line(why.detail, PREVIEW_CHARS),
+        attempt=message.attempt,
+        attempts=attempts,
+    )
+
+
+def _why(waiting: WaitingRow, lane: LaneState | None, running: int | None, now: int) -> _Why:
+    """The reason that blocks the whole lane, otherwise the reason that blocks this message."""
+    if lane is not None and lane.paused:
+        return _Why("paused")
+    if lane is not None and lane.hold_until > now:
+        return _Why("held", until=lane.hold_until, detail=lane.hold_reason)
+    blocked = _blocked(waiting, now)
+    if blocked is not None:
+        return blocked
+    return _Why("next") if running is None else _Why("busy", behind=running)
+
+
+def _blocked(waiting: WaitingRow, now: int) -> _Why | None:
+    message = waiting.message
+    if waiting.waits_for == "time" and message.available_at > now:
+        if message.retry_count == 0:
+            return _Why("delayed", until=message.available_at)
+        return _Why("retry", until=message.available_at, detail=message.last_error)
+    if waiting.waits_for == "team":
+        return _Why("team")
+    if waiting.behind is not None:
+        return _Why("thread", behind=waiting.behind)
+    return _Why("passive") if message.priority <= PASSIVE_PRIORITY else None

@@ -1,32 +1,28 @@
-"""Answers on their way to people: channels fetch them here and say what became of them."""
+"""Responses to people: channels fetch them here and report whether they were delivered."""
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+import msgspec
+from fastapi import APIRouter, Query, Request
+from pydantic import JsonValue
+from pydantic_core import PydanticSerializationError, to_json
 
 from tinyagi.api.base import ID, Ok
-from tinyagi.api.responses import (
-    DeliveryFailed,
-    DeliveryNoted,
-    PendingResponse,
-    ResponseRow,
-    ResponseSent,
-    SendResponse,
-)
+from tinyagi.api.messages import DeliveryFailed, DeliveryNoted, PendingResponse, ResponseRow, ResponseSent, SendResponse
 from tinyagi.domain.ids import AgentId
 from tinyagi.domain.responses import NewResponse, Response
+from tinyagi.server.agent_scope import narrow_caller_of, own_name
+from tinyagi.server.dependencies import RowId, Use, limit
 from tinyagi.server.errors import responses
-from tinyagi.server.parameters import RowId, limit
-from tinyagi.server.services import Use
-from tinyagi.server.stored import files_of, metadata_of
 
 router = APIRouter(tags=["responses"])
 
 
 @router.get("/api/responses", response_model=list[ResponseRow])
-async def recent_responses(services: Use, limit: int = limit(20)) -> list[ResponseRow]:
-    """List answers and notices, newest first."""
-    return [_row(response) for response in await services.store.responses.recent(limit=limit)]
+async def recent_responses(services: Use, request: Request, limit: int = limit(20)) -> list[ResponseRow]:
+    """List answers and notices, newest first; an agent gets its own."""
+    agent = narrow_caller_of(services.settings.current, request)
+    return [_row(response) for response in await services.store.responses.recent(limit=limit, agent=agent)]
 
 
 @router.get("/api/responses/pending", response_model=list[PendingResponse])
@@ -35,20 +31,21 @@ async def pending_responses(
     channel: Annotated[str, Query(pattern=ID, description="The channel that delivers them.")],
     limit: int = limit(100),
 ) -> list[PendingResponse]:
-    """List what a channel has to deliver now, oldest first; after a failed delivery the rest of its chat waits, too."""
+    """List the responses that a channel should deliver now, oldest first; a failed one holds the rest of its chat."""
     return [_pending(response) for response in await services.store.responses.pending(channel, limit=limit)]
 
 
 @router.post("/api/responses", response_model=ResponseSent)
-async def send_response(services: Use, new: SendResponse) -> ResponseSent:
-    """Send a person something that answers no message."""
+async def send_response(services: Use, request: Request, new: SendResponse) -> ResponseSent:
+    """Send a person a response that does not answer a message."""
+    agent = own_name(request, new.agent)
     sent = await services.engine.outbox.send(
         NewResponse(
             channel=new.channel,
             sender=new.sender,
             message=new.message,
             sender_id=new.sender_id,
-            agent=None if new.agent is None else AgentId(new.agent),
+            agent=None if agent is None else AgentId(agent),
             files=new.files,
         )
     )
@@ -57,14 +54,14 @@ async def send_response(services: Use, new: SendResponse) -> ResponseSent:
 
 @router.post("/api/responses/{response}/ack", response_model=Ok, responses=responses(404))
 async def ack_response(services: Use, response: RowId) -> Ok:
-    """Say that a response was delivered; to say so twice is no error."""
+    """Acknowledge a response as delivered; a second call changes nothing."""
     await services.store.responses.ack(response)
     return Ok()
 
 
 @router.post("/api/responses/{response}/fail", response_model=DeliveryNoted, responses=responses(404))
 async def fail_response(services: Use, response: RowId, failed: DeliveryFailed) -> DeliveryNoted:
-    """Say that a response could not be delivered: it is tried again later, or given up after enough attempts."""
+    """Report a failed delivery: it is retried later, and given up after the last attempt."""
     retried = await services.store.responses.fail(response, failed.reason, policy=services.rules.policy)
     return DeliveryNoted(retried=retried)
 
@@ -89,3 +86,27 @@ def _row(response: Response) -> ResponseRow:
 def _pending(response: Response) -> PendingResponse:
     metadata, attempts = metadata_of(response.metadata), response.attempts
     return PendingResponse(**dict(_row(response)), metadata=metadata, attempts=attempts)
+
+
+def files_of(text: str | None) -> tuple[str, ...]:
+    """Return the strings of a JSON array; drop other items."""
+    found = _decoded(text)
+    return tuple(path for path in found if isinstance(path, str)) if isinstance(found, list) else ()
+
+
+def metadata_of(text: str | None) -> dict[str, JsonValue]:
+    """Return a JSON object, or an empty one for any other text."""
+    found = _decoded(text)
+    return found if isinstance(found, dict) else {}
+
+
+def _decoded(text: str | None) -> JsonValue:
+    if not text:
+        return None
+    try:
+        value: JsonValue = msgspec.json.decode(text)
+        # Deep nesting can be decoded but not encoded.
+        to_json(value)
+    except (ValueError, RecursionError, PydanticSerializationError):
+        return None
+    return value

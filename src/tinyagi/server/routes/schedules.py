@@ -2,19 +2,22 @@
 
 import secrets
 from datetime import UTC, datetime, timedelta
+from typing import Annotated
 
-from fastapi import Request
+from fastapi import Path, Request
 
 from tinyagi.api import schedules as api
 from tinyagi.api.base import Ok
 from tinyagi.domain.ids import AgentId
-from tinyagi.domain.schedules import NewSchedule, Schedule, ScheduleFields, ScheduleId
-from tinyagi.server.auditing import audited_router, tell
+from tinyagi.domain.schedules import CHANNEL, SENDER, NewSchedule, Schedule, ScheduleFields
+from tinyagi.server.agent_scope import caller_of, check_channel
+from tinyagi.server.dependencies import Use
 from tinyagi.server.errors import responses
-from tinyagi.server.parameters import Key
-from tinyagi.server.services import Use
+from tinyagi.server.routes.audit import audited_router, set_audit_detail
 
 router = audited_router()
+
+IdOrLabel = Annotated[str, Path(min_length=1, max_length=200, description="The id of a schedule, or its label.")]
 
 
 @router.get("/api/schedules", tags=["schedules"])
@@ -33,31 +36,37 @@ async def add_schedule(services: Use, request: Request, new: api.NewSchedule) ->
             message=new.message,
             cron=new.cron,
             run_at=new.run_at,
-            channel=new.channel,
-            sender=new.sender,
+            channel=check_channel(request.scope, new.channel or CHANNEL),
+            sender=caller_of(request.scope) or new.sender or SENDER,
             enabled=new.enabled,
             timezone=new.timezone,
         )
     )
-    tell(request, added.label)
+    set_audit_detail(request, added.label)
     return api.ScheduleSaved(schedule=_shown(added))
 
 
-@router.put("/api/schedules/{schedule}", tags=["schedules"], responses=responses(404, 409))
+@router.put("/api/schedules/{schedule:path}", tags=["schedules"], responses=responses(404, 409))
 async def change_schedule(
-    services: Use, request: Request, schedule: Key, changes: api.ScheduleChanges
+    services: Use, request: Request, schedule: IdOrLabel, changes: api.ScheduleChanges
 ) -> api.ScheduleSaved:
-    """Change some fields of a schedule; a new time counts from now."""
+    """Change some fields of a schedule, by its id or label; a new time counts from now."""
     fields = _fields(changes)
-    changed = await services.engine.schedules.change(ScheduleId(schedule), **fields)
-    tell(request, f"{changed.label}: {', '.join(sorted(fields))}")
+    if (agent := caller_of(request.scope)) is not None:
+        # A schedule carries the name of the agent that last wrote it, so it may not speak on a chat channel.
+        stored = await services.engine.schedules.all()
+        for channel in [changes.channel, *(one.channel for one in stored if schedule in {one.id, one.label})]:
+            check_channel(request.scope, channel or CHANNEL)
+        fields["sender"] = agent
+    changed = await services.engine.schedules.change(schedule, **fields)
+    set_audit_detail(request, f"{changed.label}: {', '.join(sorted(fields))}")
     return api.ScheduleSaved(schedule=_shown(changed))
 
 
-@router.delete("/api/schedules/{schedule}", tags=["schedules"], responses=responses(404))
-async def delete_schedule(services: Use, schedule: Key) -> Ok:
-    """Delete a schedule; what it has sent already stays."""
-    await services.engine.schedules.remove(ScheduleId(schedule))
+@router.delete("/api/schedules/{schedule:path}", tags=["schedules"], responses=responses(404))
+async def delete_schedule(services: Use, schedule: IdOrLabel) -> Ok:
+    """Delete a schedule, by its id or label; messages that it has sent stay."""
+    await services.engine.schedules.remove(schedule)
     return Ok()
 
 
@@ -90,7 +99,7 @@ def _shown(schedule: Schedule) -> api.Schedule:
         label=schedule.label,
         agent_id=schedule.agent_id,
         message=schedule.message,
-        cron=schedule.cron,
+        cron=schedule.cron or "",
         run_at=_date(schedule.run_at),
         channel=schedule.channel,
         sender=schedule.sender,

@@ -1,0 +1,107 @@
+"""Reads and copies databases of the old home. Writes nothing beside them, not even the files of a SQLite reader."""
+
+import contextlib
+import sqlite3
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from tinyagi.domain.errors import StoreFailed
+from tinyagi.legacy.old_records import OldRow
+from tinyagi.system import files
+from tinyagi.system.copies import copy_files, is_unfinished
+
+QUEUE_TABLES: Final = ("messages", "responses", "chat_messages", "agent_messages")
+_COUNTS: Final = {
+    "messages": "SELECT count(*) FROM messages",
+    "responses": "SELECT count(*) FROM responses",
+    "chat_messages": "SELECT count(*) FROM chat_messages",
+    "agent_messages": "SELECT count(*) FROM agent_messages",
+}
+_ROWS: Final = {
+    "projects": "SELECT * FROM projects ORDER BY rowid",
+    "tasks": "SELECT * FROM tasks ORDER BY rowid",
+    "comments": "SELECT * FROM comments ORDER BY rowid",
+}
+_LEDGER: Final = "schema_migrations"
+"""A table that only this program's databases have."""
+
+
+class OldDatabase:
+    """One open database, for reading only."""
+
+    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
+        self._connection = connection
+        self._path = path
+        self._tables = {row[0] for row in self._select("SELECT name FROM sqlite_schema WHERE type = 'table'")}
+
+    @property
+    def is_original(self) -> bool:
+        """True for a queue of the original that the store has not migrated yet."""
+        return not self._tables.isdisjoint(QUEUE_TABLES) and _LEDGER not in self._tables
+
+    def counts(self) -> dict[str, int]:
+        """The number of rows in each table of the queue."""
+        return {table: self._select(_COUNTS[table])[0][0] if table in self._tables else 0 for table in QUEUE_TABLES}
+
+    def rows(self, table: str) -> list[OldRow]:
+        """The rows of a board table; empty when the table does not exist."""
+        return [dict(row) for row in self._select(_ROWS[table])] if table in self._tables else []
+
+    def copy_to(self, target: Path) -> None:
+        """Copy with SQLite's backup interface; only the owner can read the copy."""
+        target.unlink(missing_ok=True)
+        target.touch(mode=0o600)
+        with self._failures(), contextlib.closing(sqlite3.connect(target)) as copy:
+            self._connection.backup(copy)
+
+    def _select(self, statement: str) -> list[sqlite3.Row]:
+        with self._failures():
+            return self._connection.execute(statement).fetchall()
+
+    @contextlib.contextmanager
+    def _failures(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise _unreadable(self._path, error) from error
+
+
+@contextlib.contextmanager
+def open_old(path: Path) -> Iterator[OldDatabase]:
+    """The database as its last user left it; raise StoreFailed when it is damaged or still being written."""
+    file = path.resolve()
+    with contextlib.ExitStack() as stack:
+        try:
+            if is_unfinished(file):
+                # Opened in place, SQLite would recover or checkpoint it, or leave an index file beside it.
+                folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="tinyagi-takeover-"))
+                copy = copy_files(file, Path(folder))
+                if copy is None:
+                    raise StoreFailed(f"{path} is being written. Stop the program that uses it, then try again.")
+                address = copy.as_uri()
+            else:
+                # Without a log beside it the database has no user. `immutable` keeps SQLite from creating such files.
+                address = f"{file.as_uri()}?mode=ro&immutable=1"
+            connection = stack.enter_context(contextlib.closing(sqlite3.connect(address, uri=True)))
+        except (sqlite3.Error, OSError) as error:
+            raise _unreadable(path, error) from error
+        connection.row_factory = sqlite3.Row
+        yield OldDatabase(connection, path)
+
+
+def replace_database(aside: Path, path: Path) -> None:
+    """Replace a database that is not in use with a copy, and remove the old one's log files."""
+    if path.exists():
+        try:
+            with contextlib.closing(sqlite3.connect(path)) as connection:
+                # SQLite would replay a leftover write-ahead log into the new file.
+                connection.execute("PRAGMA journal_mode = DELETE")
+        except sqlite3.Error as error:
+            raise _unreadable(path, error) from error
+    files.put_in_place(aside, path)
+
+
+def _unreadable(path: Path, error: Exception) -> StoreFailed:
+    return StoreFailed(f"{path} cannot be read ({error}). Repair it with `sqlite3 … .recover` or move it away.")

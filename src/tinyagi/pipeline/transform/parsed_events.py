@@ -1,0 +1,127 @@
+"""Parses the payload of events once for all tables, and separates invalid events for quarantine.
+
+The reasons are stored in quarantine.events: `pipeline verify` reports a difference when one changes.
+"""
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from tinyagi.domain.events import EVENT_TYPES
+from tinyagi.pipeline.tables.catalog import QUARANTINE
+from tinyagi.pipeline.transform.columns import day_of
+
+USAGE: Final = (
+    "struct<input_tokens:bigint,output_tokens:bigint,cache_tokens:bigint,cost:double,provider:string,model:string>"
+)
+# Rows of tables stay text here and are parsed where needed: `message` is a row in one event type and text in another.
+PAYLOAD: Final = f"""
+  id bigint, ids array<bigint>, message_ids array<string>, claim_id string, attempt int, attempt_used boolean,
+  wait_ms bigint, duration_ms bigint, from_agent string, to_agent string, team_id string, channel string, sender string,
+  content string, history_id bigint, kind string, reason string, available_at bigint, attempts int, final boolean,
+  usage {USAGE}, message string, response string, post string, table string, row string, _broken string
+"""
+
+MESSAGE_ROW: Final = """
+  id bigint, message_id string, channel string, sender string, sender_id string, message string, agent string,
+  from_agent string, files string, conversation_id string, conversation_started_at bigint, conversation_team string,
+  parent_message_id string, hop int, team string, thread string, priority int, status string, retry_count int,
+  last_error string, available_at bigint, claim_id string, started_at bigint, answered_by string, created_at bigint,
+  updated_at bigint
+"""
+RESPONSE_ROW: Final = """
+  id bigint, message_id string, channel string, sender string, sender_id string, message string,
+  original_message string, agent string, files string, metadata string, status string, conversation_id string, seq int,
+  attempts int, last_error string, available_at bigint, created_at bigint, acked_at bigint
+"""
+CHAT_ROW: Final = "id bigint, team_id string, from_agent string, message string, created_at bigint"
+HISTORY_ROW: Final = """
+  id bigint, agent_id string, role string, channel string, sender string, message_id string, content string,
+  created_at bigint, from_agent string
+"""
+
+# Required fields of each event type.
+_REQUIRED: Final = {
+    "message_received": ("message", "history_id"),
+    "chain_step_start": ("claim_id", "ids"),
+    "chain_step_done": ("claim_id", "ids", "message_ids", "history_id"),
+    "message_failed": ("id", "claim_id"),
+    "message_dead": ("id",),
+    "message_stopped": ("id", "claim_id"),
+    "message_released": ("id", "claim_id"),
+    "message_recovered": ("id", "claim_id"),
+    "message_retried": ("id",),
+    "message_moved": ("id", "to_agent"),
+    "message_deleted": ("id",),
+    "response_ready": ("response",),
+    "response_acked": ("id",),
+    "response_failed": ("id",),
+    "chat_posted": ("post",),
+    "row_imported": ("table", "row"),
+}
+# Lists that must not contain null.
+_LISTS: Final = {"chain_step_start": ("ids",), "chain_step_done": ("ids", "message_ids")}
+# The field that holds a whole row, which needs an id.
+_ROWS: Final = {
+    "message_received": "message",
+    "response_ready": "response",
+    "chat_posted": "post",
+    "row_imported": "row",
+}
+_TABLES: Final = ("messages", "responses", "chat_messages", "agent_messages")
+
+
+def parsed_events(events: DataFrame) -> DataFrame:
+    """Rows of bronze.events with `payload` parsed to a struct, and `invalid_reason`, null for a valid event."""
+    options = {"columnNameOfCorruptRecord": "_broken"}
+    parsed = events.withColumn("payload", F.from_json("payload", PAYLOAD, options))
+    return parsed.withColumn("invalid_reason", _invalid_reason())
+
+
+def valid_events(parsed: DataFrame) -> DataFrame:
+    return parsed.where(F.col("invalid_reason").isNull()).drop("invalid_reason")
+
+
+def invalid_events(parsed: DataFrame) -> DataFrame:
+    """Rows of quarantine.events."""
+    return parsed.where(F.col("invalid_reason").isNotNull()).withColumn("reason", F.col("invalid_reason"))
+
+
+def quarantined(parsed: DataFrame, runs: DataFrame) -> DataFrame:
+    """Rows of quarantine.events: invalid events, and runs that end before they start."""
+    wanted = [column.name for column in QUARANTINE.all_columns]
+    return invalid_events(parsed).select(*wanted).unionByName(backward_runs(runs))
+
+
+def backward_runs(runs: DataFrame) -> DataFrame:
+    """Runs that end before they start, because a clock went back."""
+    return runs.where(F.col("ended_at") < F.col("started_at")).select(
+        F.col("end_event_id").alias("id"),
+        F.when(F.col("is_done"), "chain_step_done").otherwise(F.concat(F.lit("message_"), "outcome")).alias("type"),
+        F.lit("ended before it began").alias("reason"),
+        "agent",
+        "conversation_id",
+        F.col("ended_at").alias("created_at"),
+        day_of(F.col("ended_at")).alias("date"),
+    )
+
+
+def _invalid_reason() -> Column:
+    kind = F.col("type")
+    payload = F.col("payload")
+    reason = F.when(~kind.isin(*EVENT_TYPES), F.lit("unknown type"))
+    reason = reason.when(payload.isNull() | payload["_broken"].isNotNull(), F.lit("payload is no JSON of this type"))
+    for name, fields in _REQUIRED.items():
+        for field in fields:
+            reason = reason.when((kind == name) & payload[field].isNull(), F.lit(f"without {field}"))
+    for name, fields in _LISTS.items():
+        for field in fields:
+            reason = reason.when((kind == name) & F.exists(payload[field], F.isnull), F.lit(f"a gap in {field}"))
+    for name, field in _ROWS.items():
+        # Parse as silver will: JSON parsers disagree about what is a number.
+        row = F.from_json(payload[field], "id bigint")
+        reason = reason.when((kind == name) & row["id"].isNull(), F.lit(f"{field} has no id"))
+    reason = reason.when((kind == "row_imported") & ~payload["table"].isin(*_TABLES), F.lit("row of an unknown table"))
+    reason = reason.when((kind == "chain_step_start") & (payload["wait_ms"] < 0), F.lit("negative wait"))
+    return reason.when((kind == "chain_step_done") & (payload["duration_ms"] < 0), F.lit("ended before it began"))

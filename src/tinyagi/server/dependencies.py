@@ -1,0 +1,98 @@
+"""FastAPI dependencies: `Services`, which every route gets, and shared path and query parameters."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Final, Protocol
+
+from fastapi import Depends, Path, Query, Request
+
+from tinyagi.api.base import ID, LARGEST
+from tinyagi.api.board import GENERATED_ID
+from tinyagi.engine.engine import Engine
+from tinyagi.server.event_hub import EventHub
+from tinyagi.server.metrics import Metrics
+from tinyagi.settings.effective import EffectiveSettings
+from tinyagi.settings.home import Home
+from tinyagi.settings.live import LiveSettings
+from tinyagi.store.archive import Archive, History, NoArchive, NoRecall, Recall, Traces
+from tinyagi.store.history import ReadThroughHistory, ReadThroughTraces
+from tinyagi.store.store import Store
+
+Name = Annotated[str, Path(pattern=ID, description="Small letters, digits, - and _; at most 64.")]
+"""The id of an agent, a team, a provider or a channel in a path."""
+Key = Annotated[str, Path(pattern=GENERATED_ID)]
+"""An id that the store generated, in a path."""
+RowId = Annotated[int, Path(ge=1, le=LARGEST, description="The `id` from a list.")]
+
+MOST: Final = 1_000
+
+Cursor = Annotated[int, Query(ge=0, le=LARGEST)]
+"""Start after this row id, event id or instant."""
+Before = Annotated[int | None, Query(ge=1, le=LARGEST)]
+
+
+class Channel(Protocol):
+    """A channel that this daemon runs."""
+
+    @property
+    def running(self) -> bool: ...
+
+    async def start(self) -> None:
+        """Start to receive and deliver; starting twice is not an error."""
+
+    async def stop(self) -> None:
+        """Stop receiving and delivering; stopping twice is not an error."""
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    engine: Engine
+    home: Home
+    hub: EventHub
+    metrics: Metrics
+    restart: Callable[[], None]
+    """Restarts the daemon once the current runs have finished."""
+    port: int
+    version: str
+    started_at: int
+    channels: Mapping[str, Channel] = field(default_factory=dict)
+    archive: Archive = field(default_factory=NoArchive)
+    recall: Recall = field(default_factory=NoRecall)
+
+    @property
+    def store(self) -> Store:
+        return self.engine.store
+
+    @property
+    def history(self) -> History:
+        """History from the store, and older lines from the archive."""
+        return ReadThroughHistory(self.store.history, self.archive)
+
+    @property
+    def traces(self) -> Traces:
+        """Traces from the store, and pruned ones from the archive."""
+        return ReadThroughTraces(self.store.traces, self.archive)
+
+    @property
+    def settings(self) -> LiveSettings:
+        return self.engine.settings
+
+    @property
+    def rules(self) -> EffectiveSettings:
+        """The settings as the engine uses them now."""
+        return self.engine.rules
+
+
+def _services(request: Request) -> Services:
+    services: Services = request.app.state.services
+    return services
+
+
+Use = Annotated[Services, Depends(_services)]
+"""A route's first parameter: `services: Use`."""
+
+
+def limit(default: int) -> int:
+    """The default of a row limit: `limit: int = limit(100)`."""
+    number: int = Query(default, ge=1, le=MOST, description="Maximum number of rows.")
+    return number

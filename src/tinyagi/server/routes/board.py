@@ -1,0 +1,185 @@
+"""The board over HTTP: projects, tasks and comments."""
+
+from dataclasses import asdict
+from typing import Annotated
+
+from fastapi import Query, Request
+
+from tinyagi.api import board as api
+from tinyagi.api.base import EmptyAsNone, Ok
+from tinyagi.domain.board import (
+    CommentId,
+    NewProject,
+    NewTask,
+    Project,
+    ProjectFields,
+    ProjectId,
+    TaskFields,
+    TaskId,
+    color_of,
+)
+from tinyagi.server.agent_scope import caller_of, own_name
+from tinyagi.server.dependencies import Key, Use
+from tinyagi.server.errors import responses
+from tinyagi.server.routes.audit import audited_router, set_audit_detail
+
+router = audited_router()
+
+StatusQuery = Annotated[EmptyAsNone[api.Column], Query(description="Only tasks in this column.")]
+ProjectQuery = Annotated[EmptyAsNone[api.Key], Query(alias="projectId", description="Only tasks of this project.")]
+
+
+@router.get("/api/tasks", tags=["board"])
+async def list_tasks(services: Use, status: StatusQuery = None, project: ProjectQuery = None) -> tuple[api.Task, ...]:
+    """List the tasks of the board, column by column."""
+    wanted = None if project is None else ProjectId(project)
+    return tuple(api.Task(**asdict(task)) for task in await services.store.board.tasks(project=wanted, status=status))
+
+
+@router.post("/api/tasks", tags=["board"], responses=responses(404))
+async def add_task(services: Use, request: Request, new: api.NewTask) -> api.TaskSaved:
+    """Add a task at the end of its column. A task in progress is sent to its assignee."""
+    task = await services.engine.board.add_task(
+        NewTask(
+            title=new.title,
+            description=new.description,
+            status=new.status,
+            assignee=new.assignee,
+            assignee_type=new.assignee_type,
+            project_id=None if new.project_id is None else ProjectId(new.project_id),
+        )
+    )
+    set_audit_detail(request, task.identifier)
+    return api.TaskSaved(task=api.Task(**asdict(task)))
+
+
+# Declared before the routes with an id, which would match `reorder`.
+@router.put("/api/tasks/reorder", tags=["board"], responses=responses(404))
+async def reorder_tasks(services: Use, request: Request, order: api.Reorder) -> api.Reordered:
+    """Set the order of tasks in columns. Tasks that move into progress are sent to their assignees."""
+    columns = {status: tuple(map(TaskId, tasks)) for status, tasks in order.columns.items()}
+    tasks = await services.engine.board.reorder(columns)
+    set_audit_detail(request, ", ".join(columns))
+    return api.Reordered(tasks=tuple(api.Task(**asdict(task)) for task in tasks))
+
+
+@router.get("/api/tasks/{task}", tags=["board"], responses=responses(404))
+async def read_task(services: Use, task: Key) -> api.Task:
+    """Read a task."""
+    return api.Task(**asdict(await services.store.board.task(TaskId(task))))
+
+
+@router.put("/api/tasks/{task}", tags=["board"], responses=responses(404))
+async def change_task(services: Use, request: Request, task: Key, changes: api.TaskChanges) -> api.TaskSaved:
+    """Change some fields of a task. A task that moves into progress is sent to its assignee."""
+    fields = _task_fields(changes)
+    changed = await services.engine.board.change_task(TaskId(task), **fields)
+    set_audit_detail(request, f"{changed.identifier}: {', '.join(sorted(fields))}")
+    return api.TaskSaved(task=api.Task(**asdict(changed)))
+
+
+@router.delete("/api/tasks/{task}", tags=["board"], responses=responses(404))
+async def delete_task(services: Use, task: Key) -> Ok:
+    """Delete a task and its comments."""
+    await services.store.board.delete_task(TaskId(task))
+    return Ok()
+
+
+@router.get("/api/tasks/{task}/comments", tags=["board"], responses=responses(404))
+async def list_comments(services: Use, task: Key) -> tuple[api.Comment, ...]:
+    """List the comments on a task, oldest first."""
+    return tuple(api.Comment(**asdict(comment)) for comment in await services.store.board.comments(TaskId(task)))
+
+
+@router.post("/api/tasks/{task}/comments", tags=["board"], responses=responses(404))
+async def add_comment(services: Use, request: Request, task: Key, new: api.NewComment) -> api.CommentSaved:
+    """Add a comment to a task."""
+    author = own_name(request, new.author if "author" in new.model_fields_set else None)
+    comment = await services.engine.board.add_comment(
+        TaskId(task),
+        author=author or new.author,
+        author_type=new.author_type if caller_of(request.scope) is None else "agent",
+        content=new.content,
+    )
+    return api.CommentSaved(comment=api.Comment(**asdict(comment)))
+
+
+@router.delete("/api/comments/{comment}", tags=["board"], responses=responses(404))
+async def delete_comment(services: Use, comment: Key) -> Ok:
+    """Delete a comment."""
+    await services.store.board.delete_comment(CommentId(comment))
+    return Ok()
+
+
+def _task_fields(changes: api.TaskChanges) -> TaskFields:
+    fields, changed = TaskFields(), changes.model_fields_set
+    if changes.title is not None:
+        fields["title"] = changes.title
+    if changes.description is not None:
+        fields["description"] = changes.description
+    if changes.status is not None:
+        fields["status"] = changes.status
+    if "assignee" in changed:
+        fields["assignee"] = changes.assignee
+    if changes.assignee_type is not None:
+        fields["assignee_type"] = changes.assignee_type
+    if "project_id" in changed:
+        fields["project_id"] = None if changes.project_id is None else ProjectId(changes.project_id)
+    return fields
+
+
+@router.get("/api/projects", tags=["board"])
+async def list_projects(services: Use) -> tuple[api.Project, ...]:
+    """List the projects, oldest first."""
+    return tuple(_project(project) for project in await services.store.board.projects())
+
+
+@router.post("/api/projects", tags=["board"], responses=responses(409))
+async def add_project(services: Use, request: Request, new: api.NewProject) -> api.ProjectSaved:
+    """Add a project; its prefix must be unique."""
+    project = await services.engine.board.add_project(NewProject(**new.model_dump()))
+    set_audit_detail(request, f"{project.prefix} {project.name}")
+    return api.ProjectSaved(project=_project(project))
+
+
+@router.get("/api/projects/{project}", tags=["board"], responses=responses(404))
+async def read_project(services: Use, project: Key) -> api.Project:
+    """Read a project."""
+    return _project(await services.store.board.project(ProjectId(project)))
+
+
+@router.put("/api/projects/{project}", tags=["board"], responses=responses(404, 409))
+async def change_project(
+    services: Use, request: Request, project: Key, changes: api.ProjectChanges
+) -> api.ProjectSaved:
+    """Change some fields of a project; the identifiers of its tasks do not change."""
+    fields = _project_fields(changes)
+    changed = await services.engine.board.change_project(ProjectId(project), **fields)
+    set_audit_detail(request, f"{changed.name}: {', '.join(sorted(fields))}")
+    return api.ProjectSaved(project=_project(changed))
+
+
+@router.delete("/api/projects/{project}", tags=["board"], responses=responses(404))
+async def delete_project(services: Use, project: Key) -> Ok:
+    """Delete a project; its tasks stay, without a project."""
+    await services.store.board.delete_project(ProjectId(project))
+    return Ok()
+
+
+def _project(project: Project) -> api.Project:
+    return api.Project(**{**asdict(project), "color": color_of(project)})
+
+
+def _project_fields(changes: api.ProjectChanges) -> ProjectFields:
+    fields = ProjectFields()
+    if changes.name is not None:
+        fields["name"] = changes.name
+    if changes.description is not None:
+        fields["description"] = changes.description
+    if changes.prefix is not None:
+        fields["prefix"] = changes.prefix
+    if "color" in changes.model_fields_set:
+        fields["color"] = changes.color
+    if changes.status is not None:
+        fields["status"] = changes.status
+    return fields

@@ -1,0 +1,204 @@
+"""Whatever goes wrong between the user's terminal and the home is a sentence, never a stack trace."""
+
+import errno
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Remote, Shell
+from tests.server.conftest import Premises
+from tinyagi.cli import logs
+from tinyagi.cli.error_boundary import FAILED
+from tinyagi.cli.terminal import wrapped
+
+
+def tinyagi(*arguments: str, stdin: bytes = b"", **environment: str) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        [sys.executable, "-m", "tinyagi", *arguments],
+        input=stdin,
+        capture_output=True,
+        env={**os.environ, "TINYAGI_API_PORT": "", "PYTHONUTF8": "0", **environment},
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("errors", ["strict", "surrogateescape"])
+def test_input_that_is_not_utf8_is_refused_with_a_remedy(tmp_path: Path, errors: str) -> None:
+    told = tinyagi("--home", str(tmp_path), "send", "-", stdin=b"gr\xfc\xdfe", PYTHONIOENCODING=f"utf-8:{errors}")
+
+    assert told.returncode == 2
+    assert b"not UTF-8" in told.stderr
+    assert b"iconv" in told.stderr
+    assert b"Traceback" not in told.stderr
+
+
+def test_a_secret_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
+    arguments = ("--home", str(tmp_path), "provider", "set", "anthropic", "--api-key", "-")
+    told = tinyagi(*arguments, stdin=b"sk\xe9\n", PYTHONIOENCODING="utf-8:strict")
+
+    assert (told.returncode, b"not UTF-8" in told.stderr, b"Traceback" in told.stderr) == (2, True, False)
+
+
+@pytest.mark.parametrize("arguments", [("send", "-"), ("queue", "cancel", "7")])
+def test_a_closed_stdin_is_a_sentence(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    command = [sys.executable, "-m", "tinyagi", "--home", str(tmp_path), *arguments]
+    shell_command = f"{shlex.join(command)} <&-"
+    told = subprocess.run(["sh", "-c", shell_command], capture_output=True, text=True, check=False)
+
+    assert told.returncode == 2
+    assert told.stderr.startswith("tinyagi: ")
+    assert "Traceback" not in told.stderr
+
+
+async def test_an_argument_that_is_not_utf8_is_refused(remote: Remote) -> None:
+    told = await remote("send", "gr\udcfc")
+
+    assert told.exit_code == 1
+    assert "not UTF-8" in told.stderr
+
+
+@pytest.mark.parametrize("arguments", [("agent", "list"), ("agent", "list", "--json"), ("--help",)])
+def test_characters_that_the_terminal_cannot_show_are_replaced(shell: Shell, arguments: tuple[str, ...]) -> None:
+    shell("agent", "add", "coder", "--name", "Zoë ✓", "--provider", "scripted")
+
+    told = tinyagi("--home", str(shell.home.path), *arguments, PYTHONIOENCODING="ascii")
+
+    assert told.returncode == 0, told.stderr
+    assert told.stdout.isascii()
+    assert b"Traceback" not in told.stderr
+
+
+def test_a_bar_is_readable_in_ascii() -> None:
+    program = (
+        "from tinyagi.cli.error_boundary import replace_unprintable; from tinyagi.cli.terminal import note, say\n"
+        "replace_unprintable(); print('··██ ✓ Zoë'); say('└ a → b'); note('a…')"
+    )
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    told = subprocess.run([sys.executable, "-c", program], capture_output=True, env=environment, check=True)
+
+    assert (told.stdout, told.stderr) == (b"..## + Zo?\n` a > b\n", b"a.\n")
+
+
+def test_an_error_is_wrapped_at_spaces(monkeypatch: pytest.MonkeyPatch) -> None:
+    sentence = "TinyAGI is not running. Start it with: tinyagi start"
+    monkeypatch.setenv("COLUMNS", "50")
+    piped = wrapped(sentence)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+
+    assert piped == sentence
+    assert wrapped(sentence) == "TinyAGI is not running. Start it with: tinyagi\nstart"
+
+
+@pytest.mark.parametrize(
+    ("number", "sentence"),
+    [
+        (errno.EACCES, "Permission denied: /home/ada/.tinyagi/logs. Check the owner and the mode of this path."),
+        (errno.ENOSPC, "No space left on device: /home/ada/.tinyagi/logs. Free some space and try again."),
+        (errno.EIO, "Input/output error: /home/ada/.tinyagi/logs."),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_named(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch, number: int, sentence: str
+) -> None:
+    def refuse(*_: object, **__: object) -> list[str]:
+        raise OSError(number, os.strerror(number), "/home/ada/.tinyagi/logs")
+
+    monkeypatch.setattr(logs, "_last", refuse)
+
+    told = shell("logs")
+
+    assert told.exit_code == FAILED
+    assert told.stderr == f"tinyagi: {sentence}\n"
+
+
+def test_a_full_disk_behind_the_output_is_a_sentence(shell: Shell) -> None:
+    with Path("/dev/full").open("wb") as full:
+        told = subprocess.run(
+            [sys.executable, "-m", "tinyagi", "--home", str(shell.home.path), "agent", "list"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            check=False,
+        )
+
+    assert told.returncode == FAILED
+    assert told.stderr.decode() == "tinyagi: No space left on device. Free some space and try again.\n"
+
+
+def test_a_reader_that_goes_away_ends_the_command_silently(shell: Shell) -> None:
+    shell.home.logs.mkdir(parents=True)
+    (shell.home.logs / "daemon.log").write_text("a line that is long enough to matter\n" * 50_000)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tinyagi", "--home", str(shell.home.path), "logs", "-n", "50000"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    with process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+
+        assert process.stderr.read() == b""
+
+
+async def test_a_text_beyond_the_limit_is_refused_with_the_limit(remote: Remote, premises: Premises) -> None:
+    told = await remote("send", "-", "--agent", "coder", stdin="x" * 3_000_000)
+
+    assert told.exit_code == 1
+    assert "1,048,576 bytes" in told.stderr
+    assert "server.max_body_bytes" in told.stderr
+    assert await premises.messages() == []
+
+
+API_WORDS = ("/api/", "?messages", "runAt", "pattern", "pydantic", "List the agents")
+LONG = "x" * 300
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("agent", "remove", "writer", "--yes"), "Add --messages dead to end them, or --messages move:<agent>"),
+        (("agent", "remove", "writer", "--messages", "nonsense", "--yes"), "dead or move:<agent>"),
+        (("agent", "remove", "nobody", "--yes"), "`tinyagi agent list` lists them."),
+        (("schedule", "add", "--at", "2020-01-01T00:00", "--agent", "coder", "-m", "x"), "--at is 2020-"),
+        (("schedule", "add", "--cron", "* * * * *", "--agent", "coder", "-m", "x", "--label", LONG), "--label: "),
+        (("queue", "kill", "99", "--yes"), "`tinyagi queue status` lists the running ones."),
+        (("queue", "pause", "nobody"), "`tinyagi agent list` lists them."),
+        (("queue", "list", "--agent", "NO BODY"), "use lowercase letters, digits, - and _"),
+        (("queue", "retry", "99", "--message", " "), "message: a text is needed"),
+        (("chatroom", "nobody"), "`tinyagi team list` lists them."),
+        (("trace", "nope"), "`tinyagi trace` lists recent ones."),
+        (("send", "hello", "--sender", LONG), "sender: String should have at most 256 characters"),
+    ],
+)
+async def test_errors_speak_of_commands_and_options(
+    remote: Remote, premises: Premises, arguments: tuple[str, ...], sentence: str
+) -> None:
+    await remote("queue", "pause", "writer")
+    await remote("send", "@writer waits")
+
+    told = await remote(*arguments)
+
+    assert told.exit_code in {1, 2}
+    assert sentence in told.stderr
+    assert [word for word in API_WORDS if word in told.stderr] == []
+
+
+def test_an_interrupt_while_the_program_loads_ends_it_silently(tmp_path: Path) -> None:
+    """The modules take most of the time of a short command, so that is when Ctrl-C comes."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "import sys\n"
+        "class Interrupt:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'tinyagi.cli.queue':\n"
+        "            raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Interrupt())\n"
+    )
+
+    told = tinyagi("queue", "list", PYTHONPATH=str(tmp_path))
+
+    assert (told.returncode, told.stderr) == (130, b"")

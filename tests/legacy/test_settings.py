@@ -1,0 +1,232 @@
+"""Old settings in a new home: translated, fitted, filled in, and never over what is there."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.legacy.conftest import part, planned, reasons, taken_over
+from tests.support.old_home import KEY, SETTINGS, TOKEN, write_json
+from tinyagi.legacy.old_home import OldHome
+from tinyagi.legacy.old_settings import CompatibleSettings, fill_missing, translated
+from tinyagi.legacy.settings_merge import patch
+from tinyagi.settings.errors import InvalidSettings
+from tinyagi.settings.first_run import ensure_settings
+from tinyagi.settings.home import Home
+from tinyagi.settings.model import Settings
+from tinyagi.settings.parse import parse_settings
+from tinyagi.settings.settings_file import SettingsFile
+
+
+async def settings_after(old: OldHome, home: Home) -> Settings:
+    await taken_over(old, home)
+    loaded = SettingsFile(home).read()
+    assert loaded is not None
+    return loaded.settings
+
+
+async def test_a_new_home_gets_all_that_fits(old: OldHome, home: Home) -> None:
+    settings = await settings_after(old, home)
+
+    assert list(settings.agents) == ["coder", "tester", "painter"]
+    assert settings.agents["coder"].heartbeat.interval == 900
+    assert not settings.agents["coder"].heartbeat.enabled
+    assert settings.agents["painter"].provider is None
+    assert settings.teams["dev"].agents == ("coder", "tester")
+    assert settings.monitoring.heartbeat_interval == 1800
+    assert settings.channels.enabled == ("telegram",)
+    assert settings.channels.telegram.bot_token == TOKEN
+    assert settings.channels.defaults == {"telegram:42": "coder"}
+    assert settings.models.anthropic.api_key == KEY
+    assert settings.workspace.path == "/srv/old-workspace"
+
+
+async def test_what_this_version_does_not_know_is_kept(old: OldHome, home: Home) -> None:
+    await taken_over(old, home)
+
+    raw = json.loads(home.settings_file.read_bytes())
+    assert raw["house_rules"] == {"tea": ["at", "five"]}
+    assert raw["pairing"] == {"enabled": True}
+    assert raw["agents"]["painter"] == {"name": "Painter", "mood": "blue"}
+
+
+async def test_a_set_up_that_is_there_wins_and_conflicts_are_named_without_their_values(
+    old: OldHome, home: Home
+) -> None:
+    home.prepare()
+    mine = {
+        "workspace": {"path": "/srv/mine"},
+        "channels": {"enabled": [], "telegram": {"bot_token": "mine"}},
+        "models": {"provider": "openai"},
+        "agents": {"coder": {"name": "My coder", "provider": "scripted"}},
+    }
+    SettingsFile(home).create(mine)
+
+    report = await taken_over(old, home)
+
+    conflicts = {"workspace.path", "channels.telegram.bot_token", "models.provider", "agents.coder"}
+    assert set(report.plan.conflicts) == conflicts
+    assert TOKEN not in repr(report)
+    assert KEY not in repr(report)
+    raw = json.loads(home.settings_file.read_bytes())
+    assert raw["agents"]["coder"] == mine["agents"]["coder"]  # type: ignore[index]
+    assert raw["channels"]["telegram"] == {"bot_token": "mine"}
+    assert raw["channels"]["enabled"] == ["telegram"]
+    assert raw["models"] == {"provider": "openai", "anthropic": {"model": "opus", "api_key": KEY}}
+    assert raw["workspace"] == {"path": "/srv/mine", "name": "old-workspace"}
+    # Their folders are where they were.
+    assert raw["agents"]["tester"]["working_directory"] == "/srv/old-workspace/tester"
+
+
+async def test_an_agent_and_a_team_never_share_an_id(old: OldHome, home: Home) -> None:
+    home.prepare()
+    SettingsFile(home).create(
+        {"agents": {"dev": {}, "a": {}}, "teams": {"coder": {"agents": ["a"], "leader_agent": "a"}}}
+    )
+
+    report = await taken_over(old, home)
+
+    assert "agents.coder" in reasons(report.plan, "agents")
+    assert reasons(report.plan, "teams")["teams.dev"] == "the new home has this id among its agents"
+    raw = json.loads(home.settings_file.read_bytes())
+    assert set(raw["agents"]) == {"dev", "a", "tester", "painter"}
+    assert set(raw["teams"]) == {"coder"}
+
+
+async def test_settings_of_the_original_are_mended_in_their_place(tmp_path_factory: pytest.TempPathFactory) -> None:
+    home = Home(tmp_path_factory.mktemp("home"))
+    write_json(home.settings_file, SETTINGS)
+    before = home.settings_file.read_bytes()
+    with pytest.raises(InvalidSettings):
+        ensure_settings(home, {}, which=lambda _: None)
+
+    report = await taken_over(OldHome(home.path), home)
+
+    assert report.backup is not None
+    assert (report.backup / "old/settings.json").read_bytes() == before
+    ensure_settings(home, {}, which=lambda _: None)
+    assert list(json.loads(home.settings_file.read_bytes())) == list(SETTINGS)
+
+
+async def test_good_settings_in_their_place_are_not_rewritten(tmp_path_factory: pytest.TempPathFactory) -> None:
+    home = Home(tmp_path_factory.mktemp("home"))
+    home.settings_file.write_text('{"agents": {"coder": {"name": "Coder"}},\n "note": null}')
+    write_json(home.path / "pairing.json", {"approved": [{"channel": "telegram", "senderId": "1"}]})
+
+    report = await taken_over(OldHome(home.path), home)
+
+    assert part(report.plan, "pairings").taken == 1
+    assert home.settings_file.read_text() == '{"agents": {"coder": {"name": "Coder"}},\n "note": null}'
+
+
+async def test_broken_settings_of_the_new_home_stop_everything(old: OldHome, home: Home) -> None:
+    home.prepare()
+    home.settings_file.write_text("{")
+
+    with pytest.raises(InvalidSettings, match="line 1, column 2"):
+        await planned(old, home)
+
+    assert home.settings_file.read_text() == "{"
+
+
+class TestTranslation:
+    def test_the_first_name_s_agent_answers_when_none_was_configured(self) -> None:
+        raw = translated({"models": {"anthropic": {"model": "opus"}}}, is_tinyclaw=True)
+
+        assert raw["agents"] == {"default": {"name": "Default"}}
+        assert raw["default_agent"] == "default"
+        assert raw["models"] == {"anthropic": {"model": "opus"}, "provider": "anthropic"}
+        parse_settings(raw)
+
+    @pytest.mark.parametrize("is_there", [False, True])
+    def test_the_first_name_s_workspace_is_kept_where_it_is_used(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_there: bool
+    ) -> None:
+        monkeypatch.setenv("HOME", str(tmp_path))
+        if is_there:
+            (tmp_path / "tinyclaw-workspace").mkdir()
+
+        raw = translated({"agents": {"coder": {}}}, is_tinyclaw=True)
+
+        assert raw.get("workspace") == ({"path": "~/tinyclaw-workspace"} if is_there else None)
+
+    def test_who_answers_what_names_nobody_stays_the_same(self) -> None:
+        raw = translated({"agents": {"coder": {}, "default": {}}}, is_tinyclaw=False)
+
+        assert raw["default_agent"] == "default"
+
+    def test_chats_stick_to_their_agents_wherever_that_was_written(self) -> None:
+        raw = translated(
+            {"channel_defaults": {"a": "x", "b": "y"}, "channels": {"defaults": {"b": {"agentId": "z"}, "c": {}}}},
+            is_tinyclaw=False,
+        )
+
+        assert raw == {"channels": {"defaults": {"a": "x", "b": "z"}}}
+
+    def test_a_key_that_is_there_goes_before_an_older_one(self) -> None:
+        raw = translated({"models": {"openai": {"auth_token": "old", "api_key": "new"}}}, is_tinyclaw=False)
+
+        assert raw["models"] == {"openai": {"api_key": "new"}, "provider": "openai"}
+
+    def test_what_was_given_is_not_changed(self) -> None:
+        before = json.dumps(SETTINGS)
+
+        CompatibleSettings(translated(SETTINGS, is_tinyclaw=True))
+
+        assert json.dumps(SETTINGS) == before
+
+
+class TestFitting:
+    @pytest.mark.parametrize(
+        ("raw", "kept", "left"),
+        [
+            ({"monitoring": {"heartbeat_interval": "often", "x": 1}}, {"monitoring": {"x": 1}}, "monitoring"),
+            ({"monitoring": 5, "x": 1}, {"x": 1}, "monitoring"),
+            ({"agents": ["coder"]}, {"agents": {}}, "agents"),
+            ({"agents": {"coder": "x"}}, {"agents": {}}, "agents.coder"),
+            ({"agents": {"a": {"model": 5, "name": "A"}}}, {"agents": {"a": {"name": "A"}}}, "agents.a.model"),
+            ({"models": {"provider": "google"}}, {"models": {}}, "models.provider"),
+            ({"models": {"openai": {"model": 7, "x": 1}}}, {"models": {"openai": {"x": 1}}}, "models.openai.model"),
+            ({"custom_providers": {"c": {"harness": "x"}}}, {"custom_providers": {}}, "custom_providers.c"),
+            ({"default_agent": "gone"}, {}, "default_agent"),
+            (
+                {"agents": {"a": {}}, "teams": {"a": {"agents": ["a"], "leader_agent": "a"}}},
+                {"agents": {"a": {}}, "teams": {}},
+                "teams.a",
+            ),
+        ],
+    )
+    def test_only_what_is_wrong_is_left(self, raw: dict[str, object], kept: dict[str, object], left: str) -> None:
+        fitting = CompatibleSettings(raw)
+
+        assert fitting.raw == kept
+        (one,) = fitting.skipped
+        assert one.name.startswith(left)
+        parse_settings(fitting.raw)
+
+    def test_a_custom_provider_and_its_agent_stay_together(self) -> None:
+        custom = {"harness": "claude", "base_url": "http://localhost:1", "api_key": "k"}
+        raw = {"custom_providers": {"c": custom}, "agents": {"a": {"provider": "custom:c", "model": "m"}}}
+
+        fitting = CompatibleSettings({**raw, "models": {"provider": "custom:c"}})
+
+        assert fitting.raw == {**raw, "models": {"provider": "custom:c"}}
+        assert not fitting.skipped
+
+
+def test_filling_takes_named_things_whole() -> None:
+    result, taken, conflicts = fill_missing(
+        {"agents": {"a": {"name": "A"}}, "x": "", "y": 1},
+        {"agents": {"a": {"model": "m"}, "b": {}, "c": {"n": 1}}, "x": 2, "y": 1},
+    )
+
+    assert result == {"agents": {"a": {"name": "A"}, "b": {}, "c": {"n": 1}}, "x": 2, "y": 1}
+    assert taken == ["agents.b", "agents.c", "x"]
+    assert conflicts == ["agents.a"]
+
+
+def test_a_patch_leads_from_one_to_the_other() -> None:
+    before = {"a": 1, "b": {"c": 2, "d": 3}, "e": [1]}
+    after = {"a": 1, "b": {"c": 4}, "f": {"g": {}}}
+
+    assert patch(before, after) == {"b": {"c": 4, "d": None}, "e": None, "f": {"g": {}}}

@@ -1,0 +1,53 @@
+"""The recipe of the documentation for a Spark session of one's own, run as it is written there."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.pipeline.test_query import RUNS
+from tests.support.lakes import lay
+from tinyagi.domain.errors import NotFound
+from tinyagi.pipeline import own_session
+from tinyagi.pipeline.errors import LakeBroken
+from tinyagi.pipeline.spark.java import find_java
+from tinyagi.pipeline.tables.catalog import TABLES
+from tinyagi.settings.environment import snapshot
+from tinyagi.settings.home import Home
+
+PAGE = Path(__file__).parents[2] / "docs" / "howto" / "use-the-lake.md"
+RECIPE = re.compile(r"### In a Spark session of your own\n.*?```python\n(.*?)```", re.DOTALL)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    home = Home(tmp_path / "home")
+    lay(home.lake, {**dict.fromkeys(TABLES, ()), "silver.runs": RUNS})
+    return home
+
+
+def test_the_recipe_of_the_documentation_works_in_a_process_of_its_own(home: Home, tmp_path: Path) -> None:
+    found = RECIPE.search(PAGE.read_text())
+    assert found is not None
+    java = find_java(snapshot(), tmp_path / "java")
+    environment = {**os.environ, "TINYAGI_HOME": str(home.path), "JAVA_HOME": str(java.home)}
+
+    done = subprocess.run(
+        [sys.executable, "-c", found[1]], env=environment, cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+
+    assert done.returncode == 0, done.stderr
+    counted, paid = done.stdout.split("\n\n")[:2]
+    assert sorted(re.findall(r"\| *(\w+)\| *\w+\| *(\d+)\|", counted)) == [("coder", "2"), ("tester", "1")]
+    assert re.findall(r"\| *(\w+)\| *([\d.]+)\|", paid) == [("coder", "1.0"), ("tester", "0.5")]
+
+
+def test_an_unknown_table_and_a_home_without_a_lake_are_named(spark: SparkSession, home: Home, tmp_path: Path) -> None:
+    with pytest.raises(NotFound, match=r"silver\.nothing"):
+        own_session.table(spark, "silver.nothing", home=home)
+    with pytest.raises(LakeBroken, match="Run `tinyagi pipeline run`"):
+        own_session.create_views(spark, home=Home(tmp_path / "empty"))

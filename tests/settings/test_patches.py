@@ -1,0 +1,197 @@
+"""Agents, teams and providers in the settings: what to change one means for whatever refers to it."""
+
+from typing import Any
+
+import pytest
+
+from tinyagi.domain.errors import Conflict, InvalidInput, NotFound
+from tinyagi.settings.json_tree import merged
+from tinyagi.settings.parse import parse_settings
+from tinyagi.settings.patches import (
+    agent_patch,
+    agent_removal,
+    agents_of,
+    provider_patch,
+    provider_removal,
+    team_patch,
+    team_removal,
+)
+
+
+def a_firm(**more: Any) -> dict[str, Any]:
+    return {
+        "agents": {name: {"name": name.title(), "provider": "scripted"} for name in ("coder", "writer", "tester")},
+        "teams": {"dev": {"name": "Dev", "agents": ["coder", "writer", "tester"], "leader_agent": "coder"}},
+        **more,
+    }
+
+
+def test_a_change_of_an_agent_says_nothing_of_its_other_fields() -> None:
+    raw = a_firm()
+
+    after = merged(raw, agent_patch(raw, "coder", {"model": "opus"}))
+
+    assert after["agents"]["coder"] == {"name": "Coder", "provider": "scripted", "model": "opus"}  # type: ignore[index]
+
+
+def test_the_agent_that_counts_while_none_is_stored_does_not_go_when_one_is_added() -> None:
+    patch = agent_patch({}, "coder", {"name": "Coder", "provider": "scripted"})
+
+    assert list(parse_settings(merged({}, patch)).agents) == ["tinyagi", "coder"]
+    assert agents_of({}) == {"tinyagi": {"name": "TinyAGI"}}
+
+
+def test_the_agent_that_counts_while_none_is_stored_can_be_changed() -> None:
+    patch = agent_patch({}, "tinyagi", {"model": "opus"})
+
+    assert patch == {"agents": {"tinyagi": {"name": "TinyAGI", "model": "opus"}}}
+
+
+@pytest.mark.parametrize("fields", [{}, {"name": "Ada"}, {"provider": "scripted"}, {"name": None, "provider": "api"}])
+def test_a_new_agent_needs_a_name_and_a_provider(fields: dict[str, object]) -> None:
+    with pytest.raises(InvalidInput, match="no agent ada yet, and a new one needs"):
+        agent_patch(a_firm(), "ada", fields)
+
+
+def test_a_new_team_needs_a_name_members_and_a_leader() -> None:
+    with pytest.raises(InvalidInput, match="needs name and agents and leader_agent"):
+        team_patch(a_firm(), "ops", {})
+
+
+def test_a_new_provider_needs_a_harness_and_an_address() -> None:
+    with pytest.raises(InvalidInput, match="needs harness and base_url"):
+        provider_patch(a_firm(), "local", {"name": "Local"})
+
+
+@pytest.mark.parametrize("name", ["", "  \n"])
+def test_a_name_is_not_empty(name: str) -> None:
+    with pytest.raises(InvalidInput, match="name of coder is empty"):
+        agent_patch(a_firm(), "coder", {"name": name})
+
+
+def test_an_agent_leaves_its_teams() -> None:
+    raw = a_firm()
+
+    departure = agent_removal(raw, "tester")
+
+    assert departure.leaders == {}
+    assert parse_settings(merged(raw, departure.patch)).teams["dev"].agents == ("coder", "writer")
+
+
+@pytest.mark.parametrize(("leader", "following"), [("coder", "writer"), ("writer", "tester"), ("tester", "coder")])
+def test_a_leader_is_followed_by_the_next_member(leader: str, following: str) -> None:
+    raw = a_firm()
+    raw["teams"]["dev"]["leader_agent"] = leader
+
+    departure = agent_removal(raw, leader)
+
+    assert departure.leaders == {"dev": following}
+    assert parse_settings(merged(raw, departure.patch)).teams["dev"].leader_agent == following
+
+
+def test_whoever_stands_twice_in_a_team_leaves_it_altogether() -> None:
+    raw = a_firm()
+    raw["teams"]["dev"]["agents"] = ["coder", "coder", "writer"]
+
+    after = parse_settings(merged(raw, agent_removal(raw, "coder").patch))
+
+    assert (after.teams["dev"].agents, after.teams["dev"].leader_agent) == (("writer",), "writer")
+
+
+def test_the_only_member_of_a_team_stays() -> None:
+    raw = a_firm()
+    raw["teams"]["solo"] = {"agents": ["writer"], "leader_agent": "writer"}
+
+    with pytest.raises(Conflict, match="only member of team solo"):
+        agent_removal(raw, "writer")
+
+
+@pytest.mark.parametrize("raw", [{}, {"agents": {"tinyagi": {"name": "T"}}}])
+def test_the_last_agent_stays(raw: dict[str, Any]) -> None:
+    with pytest.raises(Conflict, match="@tinyagi is the last agent"):
+        agent_removal(raw, "tinyagi")
+
+
+def test_nothing_that_names_an_agent_outlives_it() -> None:
+    raw = a_firm(
+        default_agent="coder",
+        channels={"enabled": ["telegram"], "defaults": {"telegram:1": "coder", "telegram:2": "writer"}},
+        limits={"hops": 3, "agents": {"coder": {"daily_cost": 1}, "writer": {"daily_cost": 2}}},
+    )
+
+    after = merged(raw, agent_removal(raw, "coder").patch)
+
+    parse_settings(after)
+    assert "default_agent" not in after
+    assert after["channels"] == {"enabled": ["telegram"], "defaults": {"telegram:2": "writer"}}
+    assert after["limits"] == {"hops": 3, "agents": {"writer": {"daily_cost": 2}}}
+
+
+def test_to_delete_an_agent_adds_no_sections() -> None:
+    raw = a_firm(teams={})
+
+    assert agent_removal(raw, "coder").patch == {"agents": {"coder": None}}
+
+
+def test_a_team_goes_with_its_budget() -> None:
+    raw = a_firm(limits={"teams": {"dev": {"daily_cost": 1}}})
+
+    assert merged(raw, team_removal(raw, "dev")) == {**raw, "teams": {}, "limits": {"teams": {}}}
+    assert team_removal(a_firm(), "dev") == {"teams": {"dev": None}}
+
+
+def test_a_provider_that_is_used_stays() -> None:
+    raw = a_firm(
+        custom_providers={"local": {"harness": "api", "base_url": "http://127.0.0.1:1"}},
+        models={"provider": "custom:local"},
+    )
+    raw["agents"]["coder"]["provider"] = "custom:local"
+
+    with pytest.raises(Conflict, match=r"used by @coder, models\.provider"):
+        provider_removal(raw, "local")
+
+
+def test_what_is_not_there_cannot_be_deleted() -> None:
+    for remove in (agent_removal, team_removal, provider_removal):
+        with pytest.raises(NotFound, match="There is no"):
+            remove(a_firm(), "ghost")
+
+
+def test_a_chat_that_the_original_tied_to_the_agent_is_untied_as_well() -> None:
+    raw = {"agents": {"coder": {}, "tester": {}}, "channels": {"defaults": {"web:1": {"agentId": "coder"}}}}
+
+    assert agent_removal(raw, "coder").patch["channels"] == {"defaults": {"web:1": None}}
+
+
+@pytest.mark.parametrize(
+    ("provider", "model", "kept"),
+    [
+        ("scripted", "sonnet", False),
+        ("openai", "sonnet", False),
+        ("anthropic", "sonnet", True),
+        ("anthropic", "gpt", False),
+        ("api", "sonnet", True),
+        ("opencode", "sonnet", True),
+        ("opencode", "anthropic/claude-x", True),
+        ("openai", "gpt-7", True),
+        ("custom:own", "sonnet", False),
+        ("custom:own", "mine", True),
+        ("scripted", "mine", False),
+    ],
+)
+def test_another_provider_keeps_only_a_model_that_it_knows(provider: str, model: str, kept: bool) -> None:
+    raw = a_firm(models={"aliases": {"mine": "glm"}})
+    raw["agents"]["coder"] = {"name": "Coder", "provider": "custom:before", "model": model}
+
+    after: Any = merged(raw, agent_patch(raw, "coder", {"provider": provider}))
+
+    assert ("model" in after["agents"]["coder"]) is kept
+
+
+def test_a_model_that_is_named_with_the_provider_is_kept_as_it_is() -> None:
+    raw = a_firm()
+    raw["agents"]["coder"]["model"] = "sonnet"
+
+    after: Any = merged(raw, agent_patch(raw, "coder", {"provider": "openai", "model": "sonnet"}))
+
+    assert after["agents"]["coder"]["model"] == "sonnet"
