@@ -3,6 +3,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 WORKERS ?= auto
+# A worker that dies fails its test. xdist would give a new worker the whole group again, the fatal test included.
+PARALLEL = -n $(WORKERS) --max-worker-restart=0
 
 .PHONY: help install demo check test soak bench e2e-cli format lint types imports unit lock clean
 
@@ -46,10 +48,10 @@ unit: .venv/.dev  ## Unit tests only
 check: lint types imports unit  ## Lint, types, layers, unit tests: under a minute
 
 test: lint types imports  ## Every check and every test, in a few processes at once (WORKERS=2: in two)
-	@$(BIN)/pytest -n $(WORKERS) --durations=25
+	@$(BIN)/pytest $(PARALLEL) --durations=25
 
 soak: .venv/.dev  ## What `make test` asks a few times or of little data, many times and of much: a quarter of an hour
-	@$(BIN)/pytest -n $(WORKERS) -m soak --durations=0
+	@$(BIN)/pytest $(PARALLEL) -m soak --durations=0
 
 bench: .venv/.bench  ## The queue beside other queues, the engine, the API and the pipeline beside their floors; JSON on the last line of each
 	@$(BIN)/python bench/queue_bench.py --quick

@@ -8,7 +8,7 @@ from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from tinyagi.pipeline.spark.java import find_java
-from tinyagi.pipeline.spark.session import open_session
+from tinyagi.pipeline.spark.session import QUICK_COMPILER, open_session
 from tinyagi.settings.environment import snapshot
 
 
@@ -17,11 +17,11 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A quiet local session on two cores, ended after the last test."""
     folder = tmp_path_factory.mktemp("spark")
     java = find_java(snapshot(), folder / "java")
-    # As for every brief piece of work: compiled quickly instead of well.
-    brief = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
     with (
         pytest.MonkeyPatch.context() as patch,
-        open_session(java=java, scratch=folder / "scratch", master="local[2]", memory="1g", extra=brief) as session,
+        open_session(
+            java=java, scratch=folder / "scratch", master="local[2]", memory="1g", extra=QUICK_COMPILER
+        ) as session,
     ):
         # Frames that differ are shown in colour if `tput` says so, which is asked through a pipe that is never closed.
         patch.setattr("pyspark.testing.utils._terminal_color_support", lambda: False)

@@ -73,6 +73,8 @@ class Engine:
         """Recover what an earlier engine left, then start; return the number of recovered messages."""
         await self._maintenance.end_orphans()
         recovered = await self._maintenance.recover()
+        # Before the first run: a hold of a run of this engine must not look like one of an earlier engine.
+        await self._maintenance.lift_holds()
         await self._chats.catch_up()
         started = await self.store.events.append(ProcessorStart(str(this_process())))
         start = self.background.start
