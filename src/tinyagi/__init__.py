@@ -4,15 +4,14 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tinyagi.api.messages import SendMessage
-    from tinyagi.client.blocking import Client
-    from tinyagi.client.client import AsyncClient
+    from tinyagi.client.client import AsyncClient, Client
     from tinyagi.client.errors import ClientError
 
 __all__ = ["AsyncClient", "Client", "ClientError", "SendMessage"]
 
 _PLACES = {
     "AsyncClient": "tinyagi.client.client",
-    "Client": "tinyagi.client.blocking",
+    "Client": "tinyagi.client.client",
     "ClientError": "tinyagi.client.errors",
     "SendMessage": "tinyagi.api.messages",
 }

@@ -13,7 +13,7 @@ from tinyagi.domain.errors import DuplicateMessage, InvalidInput
 from tinyagi.domain.ids import AgentId
 from tinyagi.domain.responses import NewResponse
 from tinyagi.engine.attachments import MAX_FILES, attach, take_file
-from tinyagi.system.copies import open_below
+from tinyagi.system.files import open_below
 
 SECRET = "a secret of the owner"
 LARGEST = 1_000

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from tests.settings.conftest import stored, write
+from tinyagi.settings.agent_setup import prompt_file_problem, workspace_problem
 from tinyagi.settings.errors import InvalidSettings
 from tinyagi.settings.home import Home
-from tinyagi.settings.places import prompt_file_problem, workspace_problem
 from tinyagi.settings.settings_file import SettingsFile
 
 

@@ -6,13 +6,13 @@ import sys
 
 import pytest
 
-from tinyagi.system.file_limit import file_limit
+from tinyagi.system.processes import file_limit
 
 RUN = """
 import resource, sys
 soft, hard, enough = map(int, sys.argv[1:])
 resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-from tinyagi.system.file_limit import file_limit, raise_file_limit
+from tinyagi.system.processes import file_limit, raise_file_limit
 raise_file_limit(enough)
 print(file_limit(), resource.getrlimit(resource.RLIMIT_NOFILE)[1])
 """

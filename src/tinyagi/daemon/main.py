@@ -26,7 +26,7 @@ from tinyagi.settings.first_run import ensure_settings
 from tinyagi.settings.home import Home
 from tinyagi.settings.live import LiveSettings
 from tinyagi.settings.settings_file import SettingsFile
-from tinyagi.system.file_limit import raise_file_limit
+from tinyagi.system.processes import raise_file_limit
 from tinyagi.wiring import open_api, open_engine
 
 SWITCH_INTERVAL: Final = timedelta(microseconds=100)

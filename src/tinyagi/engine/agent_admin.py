@@ -7,7 +7,7 @@ from tinyagi.agents.workspace import is_complete, prepare
 from tinyagi.domain.errors import Conflict, InvalidInput
 from tinyagi.domain.ids import AgentId
 from tinyagi.domain.routing import Agent
-from tinyagi.settings.agent_setup import agent_setup, effective_fields
+from tinyagi.settings.agent_setup import agent_setup, effective_fields, workspace_problem
 from tinyagi.settings.effective import default_agent
 from tinyagi.settings.home import Home
 from tinyagi.settings.json_tree import check_depth, replacing
@@ -15,7 +15,6 @@ from tinyagi.settings.live import LiveSettings
 from tinyagi.settings.model import CUSTOM
 from tinyagi.settings.parse import parse_settings
 from tinyagi.settings.patches import agent_patch, agent_removal, agents_of, edited, no_agent, team_removal
-from tinyagi.settings.places import workspace_problem
 from tinyagi.settings.secrets import merge
 from tinyagi.store.store import Store
 

@@ -16,8 +16,7 @@ from typing import Final
 from tinyagi.domain.errors import InvalidInput
 from tinyagi.domain.responses import PREVIEW_END
 from tinyagi.domain.tags import mask_code
-from tinyagi.system.copies import copy_descriptor, open_below
-from tinyagi.system.files import make_folder, put_in_place, sync, write_aside
+from tinyagi.system.files import copy_descriptor, make_folder, open_below, put_in_place, sync, write_aside
 
 _OPENING: Final = "[send_file:"
 _TAG: Final = re.compile(re.escape(_OPENING) + r"[^\[\]\n]+\]")

@@ -23,11 +23,10 @@ from tinyagi.engine.answers import ResponseFormatter, handoffs_of, hook_context,
 from tinyagi.engine.budgets import Budgets
 from tinyagi.plugins.host import Plugins
 from tinyagi.providers.base import OnProgress, Provider, RunFailed, RunRequest, RunResult
-from tinyagi.settings.agent_setup import AgentSetup, NotConfigured
+from tinyagi.settings.agent_setup import AgentSetup, NotConfigured, prompt_file_problem, workspace_problem
 from tinyagi.settings.effective import EffectiveSettings, price_of
 from tinyagi.settings.environment import TOKEN_NAME
 from tinyagi.settings.home import Home
-from tinyagi.settings.places import prompt_file_problem, workspace_problem
 from tinyagi.store.sessions import SessionStore
 
 WITHOUT_SESSIONS: Final = frozenset({"api"})

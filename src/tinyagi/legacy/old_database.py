@@ -10,7 +10,7 @@ from typing import Final
 from tinyagi.domain.errors import StoreFailed
 from tinyagi.legacy.old_records import OldRow
 from tinyagi.system import files
-from tinyagi.system.copies import copy_files, is_unfinished
+from tinyagi.system.files import copy_files, is_unfinished
 
 QUEUE_TABLES: Final = ("messages", "responses", "chat_messages", "agent_messages")
 _COUNTS: Final = {

@@ -15,8 +15,8 @@ from uvicorn.server import ServerState
 
 from tinyagi.domain.errors import InvalidInput
 from tinyagi.server.http_protocol import PEER_USER, BoundedProtocol, Connections, answer_bytes
-from tinyagi.system.file_limit import file_limit
 from tinyagi.system.peer_user import PeerUsers
+from tinyagi.system.processes import file_limit
 
 log = logging.getLogger(__name__)
 

@@ -12,13 +12,13 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
+from tinyagi.settings.agent_setup import place_problems
 from tinyagi.settings.errors import InvalidSettings, SettingsBusy, SettingsFailed, UnreadableSettings
 from tinyagi.settings.home import Home
 from tinyagi.settings.json_tree import JsonSyntaxError, check_depth, decode, encode
 from tinyagi.settings.model import Settings
 from tinyagi.settings.parse import parse_settings
 from tinyagi.settings.patches import without_moved_keys
-from tinyagi.settings.places import place_problems
 from tinyagi.settings.secrets import merge
 from tinyagi.system.files import put_in_place, write_aside
 

@@ -16,7 +16,7 @@ from tinyagi.domain.errors import MigrationFailed, NewerDatabase, NotFound, Olde
 from tinyagi.domain.routing import DEFAULT_AGENT
 from tinyagi.store.backup import copy_connected
 from tinyagi.store.connection import check_integrity, open_read_only
-from tinyagi.system.copies import copy_files
+from tinyagi.system.files import copy_files
 
 _CREATE_LEDGER: Final = (
     "CREATE TABLE IF NOT EXISTS schema_migrations "

@@ -1,7 +1,8 @@
-"""Identifies the process that holds a claim or a home, even after another process got the same pid."""
+"""A process: its identity, which a later process with the same pid does not share, and its limit of open files."""
 
 import json
 import os
+import resource
 import secrets
 import socket
 from collections.abc import Mapping
@@ -19,6 +20,9 @@ _SLACK: Final = 1.0
 """Seconds by which two readings of the same start time may differ."""
 _FILE_SLACK: Final = 2.0
 """Seconds by which a process's start time may lie after the timestamp of a file it wrote at its start."""
+ENOUGH_FILES: Final = 65_536
+_MACOS_FILES: Final = 10_240
+"""macOS refuses more, although it reports no hard limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,3 +140,25 @@ def _steady(epoch_seconds: float) -> float:
     """Convert psutil's start time to one that does not change when the clock is set."""
     # Linux counts from boot, and psutil adds a boot time that moves with the clock. Other kernels store the wall time.
     return round(epoch_seconds - psutil.boot_time(), 2) if psutil.LINUX else epoch_seconds
+
+
+def file_limit() -> int | None:
+    """The number of files that may be open, or None when there is no limit."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return None if soft == resource.RLIM_INFINITY else soft
+
+
+def raise_file_limit(enough: int = ENOUGH_FILES) -> None:
+    """Raise the soft limit as far as the hard one and `enough` allow; never lower it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
+        return
+    for wanted in (enough, _MACOS_FILES):
+        raised = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        if raised <= soft:
+            return
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (raised, hard))
+        except (ValueError, OSError):
+            continue
+        return

@@ -18,10 +18,9 @@ from tinyagi.domain.ids import AgentId
 from tinyagi.domain.runs import Permissions, Wire
 from tinyagi.domain.texts import one_line
 from tinyagi.plugins.discovery import find_plugins
-from tinyagi.settings.agent_setup import AgentSetup, NotConfigured, agent_setup
+from tinyagi.settings.agent_setup import AgentSetup, NotConfigured, agent_setup, place_problems
 from tinyagi.settings.environment import api_token
 from tinyagi.settings.model import ApiAccess, Settings
-from tinyagi.settings.places import place_problems
 
 MOST_LINKS: Final = 20
 _DEPTH: Final = 3
