@@ -8,7 +8,7 @@ import queue
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Protocol, TypeVar
+from typing import Any, Concatenate, Final, NamedTuple, ParamSpec, Protocol, TypeVar
 
 import apsw
 
@@ -20,6 +20,7 @@ R_contra = TypeVar("R_contra", contravariant=True)
 T_co = TypeVar("T_co", covariant=True)
 R = TypeVar("R")
 T = TypeVar("T")
+P = ParamSpec("P")
 
 MAX_GROUP: Final = 1024
 CACHE_KIB: Final = 64 * 1024
@@ -86,6 +87,10 @@ class Writer:
             if not future.cancelled() and future.exception() is None:
                 self._undo([(submission, future.result())])
             raise
+
+    async def run(self, operation: Callable[Concatenate[Transaction, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Like `write`, for an operation that gains nothing from a batch: it is called once per submission."""
+        return await self.write(_each, lambda tx: operation(tx, *args, **kwargs))
 
     def _submit(self, submission: _Submission) -> None:
         if self._closed:
@@ -248,6 +253,10 @@ class Writer:
         ]
         if undos:
             self._inbox.put(undos)
+
+
+def _each(tx: Transaction, calls: Sequence[Callable[[Transaction], T]]) -> list[T]:
+    return [call(tx) for call in calls]
 
 
 def _unstorable(error: UnicodeEncodeError) -> InvalidInput:
