@@ -29,11 +29,10 @@ from tinyagi.engine.answers import chain_start, handoffs_of, room_posts_of, team
 from tinyagi.store.claim import ClaimRequest, Unfinished, claim
 from tinyagi.store.complete import CompleteRequest, complete, complete_and_claim
 from tinyagi.store.connection import load_statements
-from tinyagi.store.enqueue import EnqueueRequest, PostRequest, delivery, enqueue, post
-from tinyagi.store.event_log import AppendRequest, append
-from tinyagi.store.responses import DeliveryFailure, ack, fail_delivery
+from tinyagi.store.enqueue import EnqueueRequest, enqueue, post
+from tinyagi.store.responses import ack, fail_delivery
 from tinyagi.store.transaction import Context, Transaction
-from tinyagi.store.unanswered import EndRequest, FailRequest, RetryRequest, fail, release, retry_dead
+from tinyagi.store.unanswered import fail, release, retry_dead
 from tinyagi.system.processes import ProcessIdentity
 
 T = TypeVar("T")
@@ -111,7 +110,7 @@ class Office:
         first = self.head
         self._haste = min(1.0, CALM * (end_at - self._start_at) / (events * 24 * HOUR_MS))
         with self._transaction(self._start_at):
-            append(self._tx, [AppendRequest(ProcessorStart(str(OWNER)), None)])
+            self._tx.record_alone(ProcessorStart(str(OWNER)))
             for agent in self._waiting:
                 self._wake(agent)
         hours = _pace(self._start_at, end_at)
@@ -122,8 +121,9 @@ class Office:
             progress(self.head - first)
         with self._transaction(end_at - 1):
             # What else stands on the agenda never comes: answers that nobody fetched, retries that the next day finds.
-            release(self._tx, [EndRequest(held, "shutdown") for held in self._running.values()])
-            append(self._tx, [AppendRequest(ProcessorStop(str(OWNER)), None)])
+            for held in self._running.values():
+                release(self._tx, held, "shutdown")
+            self._tx.record_alone(ProcessorStop(str(OWNER)))
 
     def _work_hour(self, hour: Hour, first: int, goal: float) -> None:
         """As many arrivals as bring the log to its goal, if they cause as many events as those before."""
@@ -207,8 +207,7 @@ class Office:
         team, text = self._world.team(), self._world.text()
         prompt, wakes = prompt_from_room(team.id, person.name, text), team.id not in PASSIVE_ROOMS
         line = RoomPost(team.id, text, team.agents, prompt, wakes)
-        deliveries = tuple(delivery(line, member, person.name) for member in team.agents)
-        post(self._tx, [PostRequest(line, person.name, deliveries)])
+        post(self._tx, line, person.name)
         self._expect(team.agents)
 
     def _expect(self, agents: Iterable[AgentId]) -> None:
@@ -307,7 +306,7 @@ class Office:
 
     def _fail(self, held: Claim, fault: Fault) -> None:
         tx, failure = self._tx, self._world.failure(held, fault)
-        fail(tx, [FailRequest(held, replace(failure, charge=self._charge(held, failure.usage)), POLICY)])
+        fail(tx, held, replace(failure, charge=self._charge(held, failure.usage)), POLICY)
         self._begin(held.agent, None)
         self._wake(held.agent)
         for message in held.messages:
@@ -327,15 +326,15 @@ class Office:
     def _retry(self, number: int) -> None:
         """A person has mended what was wrong."""
         self._doomed.pop(number, None)
-        (message,) = retry_dead(self._tx, [RetryRequest(number, None)])
+        message = retry_dead(self._tx, number)
         self._expect([message.agent])
 
     def _deliver(self, response: int) -> None:
         if self._world.happens(UNDELIVERED):
-            fail_delivery(self._tx, [DeliveryFailure(response, "the channel is not connected", POLICY)])
+            fail_delivery(self._tx, response, "the channel is not connected", POLICY)
             self._after(self._world.delay(10_000), self._deliver, response)
         else:
-            ack(self._tx, [response])
+            ack(self._tx, response)
 
 
 def _next_of(agent: AgentId) -> ClaimRequest:

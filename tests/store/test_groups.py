@@ -40,14 +40,33 @@ async def test_calls_of_one_turn_are_written_together(store: Store) -> None:
     assert (await store.queue.depth()).pending == 50
 
 
+async def test_plain_operations_of_one_turn_run_in_one_transaction_in_their_order(store: Store) -> None:
+    transactions: list[Transaction] = []
+
+    def first(tx: Transaction) -> int:
+        transactions.append(tx)
+        return tx.next_id("tasks")
+
+    def second(tx: Transaction, name: str, *, times: int) -> str:
+        transactions.append(tx)
+        return f"{name * times}{tx.next_id('tasks')}"
+
+    numbers = await asyncio.gather(
+        store._writer.run(first), store._writer.run(second, "x", times=2), store._writer.run(first)
+    )
+
+    assert list(numbers) == [1, "xx2", 3]
+    assert len(set(map(id, transactions))) == 1
+
+
 async def test_a_faulty_operation_does_not_take_its_neighbours_with_it(store: Store) -> None:
-    def faulty(tx: Transaction, requests: Sequence[int]) -> list[int]:
+    def faulty(tx: Transaction) -> None:
         tx.record_alone(ProcessorStart("never stored"))
         raise ZeroDivisionError
 
     results = await asyncio.gather(
         store.queue.enqueue(NewMessage("before", CODER)),
-        store._writer.write(faulty, 1),
+        store._writer.run(faulty),
         store.queue.enqueue(NewMessage("after", CODER)),
         return_exceptions=True,
     )
@@ -60,14 +79,14 @@ async def test_a_faulty_operation_does_not_take_its_neighbours_with_it(store: St
 async def test_a_statement_that_sqlite_refuses_is_an_error_of_the_store_that_names_the_reason(
     store: Store,
 ) -> None:
-    def doubled(tx: Transaction, requests: Sequence[str]) -> Sequence[None]:
-        return [tx.connection.execute(statement).get for statement in requests]
+    def execute(tx: Transaction, statement: str) -> None:
+        tx.connection.execute(statement).fetchall()
 
     results = await asyncio.gather(
         store.queue.enqueue(NewMessage("before", CODER)),
-        store._writer.write(doubled, "INSERT INTO lanes (agent) VALUES ('x'), ('x')"),
-        store._writer.write(doubled, "INSERT INTO nowhere VALUES (1)"),
-        store._writer.write(doubled, "SELECT zeroblob(3000000000)"),
+        store._writer.run(execute, "INSERT INTO lanes (agent) VALUES ('x'), ('x')"),
+        store._writer.run(execute, "INSERT INTO nowhere VALUES (1)"),
+        store._writer.run(execute, "SELECT zeroblob(3000000000)"),
         return_exceptions=True,
     )
 

@@ -1,6 +1,5 @@
 """The audit log of administrative actions."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tinyagi.store.readers import BEYOND_ALL_IDS, Readers
@@ -29,7 +28,7 @@ class AuditLog:
 
     async def record(self, who: str, action: str, target: str, detail: str = "") -> None:
         """Append an entry."""
-        await self._writer.write(record, AuditRecord(who, action, target, detail))
+        await self._writer.run(record, who=who, action=action, target=target, detail=detail)
 
     async def recent(self, *, before: int | None = None, limit: int = 100) -> tuple[AuditEntry, ...]:
         """Entries below an id, newest first."""
@@ -37,15 +36,5 @@ class AuditLog:
         return tuple(AuditEntry(*row) for row in await self._readers.rows("audit_page", page))
 
 
-@dataclass(frozen=True, slots=True)
-class AuditRecord:
-    who: str
-    action: str
-    target: str
-    detail: str
-
-
-def record(tx: Transaction, entries: Sequence[AuditRecord]) -> list[None]:
-    rows = [(tx.now, entry.who, entry.action, entry.target, entry.detail) for entry in entries]
-    tx.connection.executemany(tx.sql["insert_audit_entry"], rows)
-    return [None] * len(entries)
+def record(tx: Transaction, *, who: str, action: str, target: str, detail: str) -> None:
+    tx.connection.execute(tx.sql["insert_audit_entry"], (tx.now, who, action, target, detail))

@@ -1,7 +1,7 @@
 """The board: projects, tasks and comments, and the import of another board. tasks.py has the other writes."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import astuple, replace
 from typing import TypeVar
 
 from tinyagi.domain.board import (
@@ -22,20 +22,15 @@ from tinyagi.domain.board import (
 from tinyagi.domain.errors import Conflict, InvalidInput
 from tinyagi.store.readers import Readers
 from tinyagi.store.tasks import (
-    AddComment,
-    AddTask,
-    ChangeProject,
-    ChangeTask,
-    ReorderRequest,
     Work,
-    add_comments,
-    add_projects,
-    add_tasks,
-    change_projects,
-    change_tasks,
-    delete_comments,
-    delete_projects,
-    delete_tasks,
+    add_comment,
+    add_project,
+    add_task,
+    change_project,
+    change_task,
+    delete_comment,
+    delete_project,
+    delete_task,
     end_of_column,
     find_project,
     find_task,
@@ -77,15 +72,15 @@ class BoardStore:
 
     async def add_project(self, new: NewProject) -> Project:
         """Raise Conflict when its prefix is taken, InvalidInput when it is not a prefix."""
-        return await self._writer.write(add_projects, new)
+        return await self._writer.run(add_project, new)
 
     async def change_project(self, project: ProjectId, fields: ProjectFields) -> Project:
         """Change these fields only; raise NotFound, Conflict or InvalidInput."""
-        return await self._writer.write(change_projects, ChangeProject(project, fields))
+        return await self._writer.run(change_project, project, fields)
 
     async def delete_project(self, project: ProjectId) -> None:
         """Delete it; its tasks stay, without a project. Raise NotFound."""
-        await self._writer.write(delete_projects, project)
+        await self._writer.run(delete_project, project)
 
     async def tasks(self, *, project: ProjectId | None = None, status: TaskStatus | None = None) -> tuple[Task, ...]:
         """Ordered by column, then by position."""
@@ -100,7 +95,7 @@ class BoardStore:
 
     async def add_task(self, new: NewTask, *, work: Work | None = None) -> Task:
         """Add it at the end of its column; raise InvalidInput when its project does not exist."""
-        return await self._writer.write(add_tasks, AddTask(new, work))
+        return await self._writer.run(add_task, new, work)
 
     async def change_task(
         self, task: TaskId, fields: TaskFields, *, check: Callable[[Task], None] | None = None, work: Work | None = None
@@ -109,7 +104,7 @@ class BoardStore:
 
         Its number and identifier never change; in a new column it goes to the end.
         """
-        return await self._writer.write(change_tasks, ChangeTask(task, fields, check, work))
+        return await self._writer.run(change_task, task, fields, check=check, work=work)
 
     async def reorder(
         self, columns: Mapping[TaskStatus, Sequence[TaskId]], *, work: Work | None = None
@@ -118,11 +113,11 @@ class BoardStore:
 
         The other tasks of these columns follow the named ones.
         """
-        return await self._writer.write(reorder, ReorderRequest(columns, work))
+        return await self._writer.run(reorder, columns, work)
 
     async def delete_task(self, task: TaskId) -> None:
         """Delete it with its comments; raise NotFound."""
-        await self._writer.write(delete_tasks, task)
+        await self._writer.run(delete_task, task)
 
     async def comments(self, task: TaskId) -> tuple[Comment, ...]:
         """Oldest first; raise NotFound when there is no such task."""
@@ -134,11 +129,11 @@ class BoardStore:
     async def add_comment(self, task: TaskId, *, author: str, author_type: str, content: str) -> Comment:
         """Raise NotFound when there is no such task."""
         _check_author(author_type)
-        return await self._writer.write(add_comments, AddComment(task, author, author_type, content))
+        return await self._writer.run(add_comment, task, author=author, author_type=author_type, content=content)
 
     async def delete_comment(self, comment: CommentId) -> None:
         """Raise NotFound."""
-        await self._writer.write(delete_comments, comment)
+        await self._writer.run(delete_comment, comment)
 
     async def import_board(
         self, projects: Sequence[Project], tasks: Sequence[Task], comments: Sequence[Comment]
@@ -151,7 +146,7 @@ class BoardStore:
         """
         for comment in comments:
             _check_author(comment.author_type)
-        return await self._writer.write(import_board, BoardImport(projects, tasks, comments))
+        return await self._writer.run(import_board, projects, tasks, comments)
 
 
 def _check_author(author_type: str) -> None:
@@ -159,21 +154,11 @@ def _check_author(author_type: str) -> None:
         raise InvalidInput(f"{author_type!r} is not an author type: use one of {', '.join(AUTHOR_TYPES)}.")
 
 
-@dataclass(frozen=True, slots=True)
-class BoardImport:
-    projects: Sequence[Project]
-    tasks: Sequence[Task]
-    comments: Sequence[Comment]
-
-
-def import_board(tx: Transaction, requests: Sequence[BoardImport]) -> list[int]:
-    """Returns the number of new rows for each request."""
-    return [
-        _import_projects(tx, request.projects)
-        + _import_tasks(tx, request.tasks)
-        + _import_comments(tx, request.comments)
-        for request in requests
-    ]
+def import_board(
+    tx: Transaction, projects: Sequence[Project], tasks: Sequence[Task], comments: Sequence[Comment]
+) -> int:
+    """Returns the number of new rows."""
+    return _import_projects(tx, projects) + _import_tasks(tx, tasks) + _import_comments(tx, comments)
 
 
 def _import_projects(tx: Transaction, projects: Sequence[Project]) -> int:

@@ -32,11 +32,6 @@ class ClaimRequest(NamedTuple):
     held_teams: frozenset[TeamId] = frozenset()
 
 
-class RenewRequest(NamedTuple):
-    claim: Claim
-    lease_ms: int
-
-
 class Unfinished(NamedTuple):
     """The search parked messages up to its limit and found none that can run: claim again."""
 
@@ -185,7 +180,7 @@ def _find_ready(
     tx: Transaction, agent: AgentId, held_teams: Collection[TeamId], wanted: int
 ) -> _Ready | Unfinished | None:
     """Find up to `wanted` messages that can run now; park the blocked ones before them."""
-    _promote_lane(tx, agent, PROMOTE_WITH_CLAIM)
+    promote(tx, agent, PROMOTE_WITH_CLAIM)
     _unpark_teams(tx, agent, held_teams)
     found: list[tuple[int, str]] = []
     parked: list[tuple[int, str]] = []
@@ -236,12 +231,8 @@ def _read_room_posts(tx: Transaction, agent: AgentId, held_teams: Collection[Tea
     return sorted(posts, key=lambda post: (-post.priority, post.id))[:MAX_MESSAGES]
 
 
-def promote(tx: Transaction, lanes: Sequence[AgentId]) -> list[int]:
-    """Move a slice of each lane's due messages into the ready set; returns the number per lane."""
-    return [_promote_lane(tx, agent, PROMOTE_SLICE) for agent in lanes]
-
-
-def _promote_lane(tx: Transaction, agent: AgentId, limit: int) -> int:
+def promote(tx: Transaction, agent: AgentId, limit: int = PROMOTE_SLICE) -> int:
+    """Move a slice of the lane's due messages into the ready set; returns their number."""
     slice_ = {"agent": agent, "now": tx.now, "limit": limit}
     promoted: list[Any] = tx.connection.execute(tx.sql["promote_due"], slice_).fetchall()
     # Messages behind one in back-off may have a higher priority, which counts for the thread's turn.
@@ -263,15 +254,14 @@ def _unpark_teams(tx: Transaction, agent: AgentId, held_teams: Collection[TeamId
             tx.connection.execute(tx.sql["unpark_team"], (agent, team, UNPARK_SLICE))
 
 
-def renew(tx: Transaction, requests: Sequence[RenewRequest]) -> list[int]:
-    """Extend the leases; returns when each one ends."""
-    ends = [tx.now + request.lease_ms for request in requests]
-    rows = [(request.claim.agent, request.claim.id, end) for request, end in zip(requests, ends, strict=True)]
-    update_claimed_lanes(tx, "renew_lane", rows)
-    return ends
+def renew(tx: Transaction, claim: Claim, lease_ms: int) -> int:
+    """Extend the lease; returns when it ends."""
+    lease_until = tx.now + lease_ms
+    update_claimed_lanes(tx, "renew_lane", [(claim.agent, claim.id, lease_until)])
+    return lease_until
 
 
-def hold_lane(tx: Transaction, agent: AgentId, until: int, reason: str, holds: int) -> None:
+def hold_lane(tx: Transaction, agent: AgentId, *, until: int, reason: str, holds: int = 0) -> None:
     """Allow no claim before this instant; 0 lifts the hold, and then the reason is only recorded."""
     tx.connection.execute(tx.sql["hold_lane"], (agent, until, reason if until else None, holds))
     tx.record_alone(LaneHeld(until, reason, holds), agent)

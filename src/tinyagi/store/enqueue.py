@@ -200,39 +200,24 @@ class MessageBatch:
         return known
 
 
-class PostRequest(NamedTuple):
-    """A person's line and its deliveries."""
-
-    post: RoomPost
-    sender: str
-    deliveries: tuple[NewMessage, ...]
-
-
-class WithPosts(NamedTuple):
-    """A person's message and the room lines it contains."""
-
-    message: EnqueueRequest
-    posts: tuple[PostRequest, ...]
-
-
-def enqueue_with_posts(tx: Transaction, requests: Sequence[WithPosts]) -> list[tuple[Message, ...]]:
-    """Store both or neither, so that a duplicate message does not post its lines again."""
-    stored = enqueue(tx, [request.message for request in requests])
-    post(tx, [line for request in requests for line in request.posts])
+def enqueue_with_posts(tx: Transaction, request: EnqueueRequest, posts: Sequence[RoomPost]) -> tuple[Message, ...]:
+    """Store both or neither, so that a duplicate message does not post the lines that it contains again."""
+    (stored,) = enqueue(tx, [request])
+    for line in posts:
+        post(tx, line, request.messages[0].sender)
     return stored
 
 
-def post(tx: Transaction, requests: Sequence[PostRequest]) -> list[ChatMessage]:
-    batch = MessageBatch(tx)
-    lines = [new_line(tx, request.post, request.sender) for request in requests]
-    rows = []
-    for line, request in zip(lines, requests, strict=True):
-        rows.append((*line, tx.record_alone(ChatPosted(line._asdict()))))
-        if request.deliveries:
-            batch.add_together(request.deliveries)
-    tx.connection.executemany(tx.sql["insert_chat_message"], rows)
-    batch.write()
-    return lines
+def post(tx: Transaction, new: RoomPost, sender: str) -> ChatMessage:
+    """Store a person's line and its deliveries."""
+    line = new_line(tx, new, sender)
+    row = (*line, tx.record_alone(ChatPosted(line._asdict())))
+    tx.connection.execute(tx.sql["insert_chat_message"], row)
+    if new.members:
+        batch = MessageBatch(tx)
+        batch.add_together([delivery(new, member, sender) for member in new.members])
+        batch.write()
+    return line
 
 
 def new_line(tx: Transaction, post: RoomPost, sender: str) -> ChatMessage:

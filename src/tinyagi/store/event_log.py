@@ -1,6 +1,5 @@
 """The event log: reads by cursor, events that no other operation records, and the cursors of durable readers."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -33,7 +32,7 @@ class EventLog:
 
     async def append(self, event: Event, *, agent: AgentId | None = None) -> int:
         """Record an event that no queue operation records, and return its id."""
-        return await self._writer.write(append, AppendRequest(event, agent))
+        return await self._writer.run(Transaction.record_alone, event, agent)
 
     async def read_after(
         self, cursor: int, *, event_type: str | None = None, limit: int = 1000, bounded: bool = False
@@ -59,7 +58,7 @@ class EventLog:
 
     async def acknowledge(self, consumer: str, cursor: int) -> None:
         """Record that this reader has durably stored all events through the cursor, which never moves back."""
-        await self._writer.write(acknowledge, CursorRequest(consumer, cursor))
+        await self._writer.run(acknowledge, consumer, cursor)
 
     async def cursor(self, consumer: str) -> int | None:
         """The cursor of this reader, or None when it has never acknowledged."""
@@ -69,7 +68,7 @@ class EventLog:
 
     async def detach(self, consumer: str) -> None:
         """Forget the reader: pruning no longer waits for it."""
-        await self._writer.write(detach, consumer)
+        await self._writer.run(detach, consumer)
 
 
 def _event(row: tuple[Any, ...]) -> RecordedEvent:
@@ -77,28 +76,9 @@ def _event(row: tuple[Any, ...]) -> RecordedEvent:
     return replace(event, payload=msgspec.json.decode(row[7]))
 
 
-@dataclass(frozen=True, slots=True)
-class AppendRequest:
-    event: Event
-    agent: AgentId | None
+def acknowledge(tx: Transaction, consumer: str, cursor: int) -> None:
+    tx.connection.execute(tx.sql["move_cursor"], (consumer, cursor, tx.now))
 
 
-@dataclass(frozen=True, slots=True)
-class CursorRequest:
-    consumer: str
-    position: int
-
-
-def append(tx: Transaction, requests: Sequence[AppendRequest]) -> list[int]:
-    return [tx.record_alone(request.event, request.agent) for request in requests]
-
-
-def acknowledge(tx: Transaction, requests: Sequence[CursorRequest]) -> list[None]:
-    rows = [(request.consumer, request.position, tx.now) for request in requests]
-    tx.connection.executemany(tx.sql["move_cursor"], rows)
-    return [None] * len(requests)
-
-
-def detach(tx: Transaction, consumers: Sequence[str]) -> list[None]:
-    tx.connection.executemany(tx.sql["drop_cursor"], [(consumer,) for consumer in consumers])
-    return [None] * len(consumers)
+def detach(tx: Transaction, consumer: str) -> None:
+    tx.connection.execute(tx.sql["drop_cursor"], (consumer,))

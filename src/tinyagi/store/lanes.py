@@ -40,15 +40,15 @@ class Lanes:
 
     async def pause(self, agent: AgentId) -> bool:
         """Let the current run finish and allow no further claim; False when the lane was already paused."""
-        return await self._writer.write(pause, agent)
+        return await self._writer.run(pause, agent)
 
     async def resume(self, agent: AgentId) -> bool:
         """Lift pause and hold; False when there was neither."""
-        return await self._writer.write(resume, agent)
+        return await self._writer.run(resume, agent)
 
     async def hold(self, agent: AgentId, *, until: int, reason: str) -> None:
         """Allow no claim before this instant; 0 lifts the hold, and the reason is recorded."""
-        await self._writer.write(hold_lanes, HoldRequest(agent, until, reason))
+        await self._writer.run(hold_lane, agent, until=until, reason=reason)
 
     async def all(self) -> tuple[LaneState, ...]:
         """Every lane that was ever claimed, paused or held."""
@@ -56,112 +56,58 @@ class Lanes:
         return tuple(LaneState(AgentId(agent), bool(paused), *rest) for agent, paused, *rest in rows)
 
 
-@dataclass(frozen=True, slots=True)
-class HoldRequest:
-    agent: AgentId
-    until: int
-    reason: str
-
-
-def pause(tx: Transaction, agents: Sequence[AgentId]) -> list[bool]:
-    """Returns True for each lane that was not paused before."""
-    changed = []
-    for agent in agents:
-        changed.append(tx.change("pause_lane", (agent,)))
-        if changed[-1]:
-            tx.record_alone(LanePaused(), agent)
+def pause(tx: Transaction, agent: AgentId) -> bool:
+    """Returns True when the lane was not paused before."""
+    changed = tx.change("pause_lane", (agent,))
+    if changed:
+        tx.record_alone(LanePaused(), agent)
     return changed
 
 
-def resume(tx: Transaction, agents: Sequence[AgentId]) -> list[bool]:
-    """Returns True for each lane that was paused or held before."""
-    changed = []
-    for agent in agents:
-        changed.append(tx.change("resume_lane", (agent,)))
-        if changed[-1]:
-            tx.record_alone(LaneResumed(), agent)
+def resume(tx: Transaction, agent: AgentId) -> bool:
+    """Returns True when the lane was paused or held before."""
+    changed = tx.change("resume_lane", (agent,))
+    if changed:
+        tx.record_alone(LaneResumed(), agent)
     return changed
 
 
-def hold_lanes(tx: Transaction, requests: Sequence[HoldRequest]) -> list[None]:
-    """Hold each lane until its instant; 0 lifts the hold."""
-    for request in requests:
-        hold_lane(tx, request.agent, request.until, request.reason, 0)
-    return [None] * len(requests)
-
-
-@dataclass(frozen=True, slots=True)
-class AbandonRequest:
-    agent: AgentId
-    reason: str
-    notice: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class MoveRequest:
-    agent: AgentId
-    to: AgentId
-
-
-@dataclass(frozen=True, slots=True)
-class CancelRequest:
-    id: int
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class MoveMessageRequest:
-    id: int
-    to: AgentId
-
-
-def abandon(tx: Transaction, requests: Sequence[AbandonRequest]) -> list[int]:
-    """Returns how many messages of each lane were ended as dead."""
-    return [_abandon_slice(tx, request) for request in requests]
-
-
-def _abandon_slice(tx: Transaction, request: AbandonRequest) -> int:
-    messages = _pending(tx, request.agent)
+def abandon(tx: Transaction, agent: AgentId, *, reason: str, notice: str | None = None) -> int:
+    """Returns how many messages of the slice were ended as dead."""
+    messages = _pending(tx, agent)
     batch = UnansweredBatch(tx, None)
     for message in messages:
-        # Uses no attempt: the message did not run.
-        dead = MessageDead(message.id, None, message.retry_count, ABANDONED, request.reason)
-        batch.add_dead(message, message.retry_count, dead, request.reason, notice=request.notice)
+        _add_abandoned(batch, message, reason=reason, notice=notice)
     batch.write()
     return len(messages)
 
 
-def move_pending(tx: Transaction, requests: Sequence[MoveRequest]) -> list[int]:
-    """Returns how many messages of each lane were moved."""
-    return [_move_slice(tx, request) for request in requests]
+def cancel(tx: Transaction, message_id: int, reason: str) -> Message:
+    """Returns the message as it was before the call."""
+    message = _pending_message(tx, message_id)
+    batch = UnansweredBatch(tx, None)
+    _add_abandoned(batch, message, reason=reason, notice=cancel_notice(message.agent))
+    batch.write()
+    return message
 
 
-def _move_slice(tx: Transaction, request: MoveRequest) -> int:
-    return len(_move(tx, _pending(tx, request.agent), request.to))
+def _add_abandoned(batch: UnansweredBatch, message: Message, *, reason: str, notice: str | None) -> None:
+    # Uses no attempt: the message did not run.
+    dead = MessageDead(message.id, None, message.retry_count, ABANDONED, reason)
+    batch.add_dead(message, message.retry_count, dead, reason, notice=notice)
 
 
-def cancel(tx: Transaction, requests: Sequence[CancelRequest]) -> list[Message]:
-    """Returns the messages as they were before the call."""
-    messages = []
-    for request in requests:
-        message = _pending_message(tx, request.id)
-        batch = UnansweredBatch(tx, None)
-        dead = MessageDead(message.id, None, message.retry_count, ABANDONED, request.reason)
-        batch.add_dead(message, message.retry_count, dead, request.reason, notice=cancel_notice(message.agent))
-        batch.write()
-        messages.append(message)
-    return messages
+def move_pending(tx: Transaction, agent: AgentId, *, to: AgentId) -> int:
+    """Returns how many messages of the slice were moved."""
+    return len(_move(tx, _pending(tx, agent), to))
 
 
-def move_message(tx: Transaction, requests: Sequence[MoveMessageRequest]) -> list[Message]:
-    """Returns the moved messages."""
-    messages = []
-    for request in requests:
-        message = _pending_message(tx, request.id)
-        if message.agent == request.to:
-            raise Conflict(f"Message {message.id} already waits for @{message.agent}.")
-        messages.append(_move(tx, [message], request.to)[0])
-    return messages
+def move_message(tx: Transaction, message_id: int, to: AgentId) -> Message:
+    """Returns the moved message."""
+    message = _pending_message(tx, message_id)
+    if message.agent == to:
+        raise Conflict(f"Message {message.id} already waits for @{message.agent}.")
+    return _move(tx, [message], to)[0]
 
 
 def _move(tx: Transaction, messages: Sequence[Message], to: AgentId) -> list[Message]:

@@ -2,7 +2,7 @@
 for a reader that missed their events.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import astuple, dataclass
 from datetime import timedelta
 from typing import Any, Final, NamedTuple
@@ -24,12 +24,9 @@ RERECORD_SLICE: Final = 500
 PRUNE_SLICE: Final = 1000
 
 
-def adopt(tx: Transaction, routers: Sequence[RouteText]) -> list[int]:
-    """Returns how many rows each slice adopted."""
-    return [
-        _adopt_messages(tx, route) + _adopt_responses(tx) + _adopt_chat_messages(tx) + _adopt_agent_messages(tx)
-        for route in routers
-    ]
+def adopt(tx: Transaction, route: RouteText) -> int:
+    """Returns how many rows of the four tables it adopted; fewer than a slice when none are left."""
+    return _adopt_messages(tx, route) + _adopt_responses(tx) + _adopt_chat_messages(tx) + _adopt_agent_messages(tx)
 
 
 def _adopt_messages(tx: Transaction, route: RouteText) -> int:
@@ -142,11 +139,8 @@ class PruneReport:
         return largest
 
 
-def prune(tx: Transaction, requests: Sequence[Retention]) -> list[PruneReport]:
-    return [_prune_slice(tx, retention) for retention in requests]
-
-
-def _prune_slice(tx: Transaction, retention: Retention) -> PruneReport:
+def prune(tx: Transaction, retention: Retention) -> PruneReport:
+    """Returns how many rows of one slice were deleted."""
     bounds = {"floor": tx.connection.execute(tx.sql["archive_floor"]).get, "limit": PRUNE_SLICE}
 
     def older_than(age: timedelta) -> dict[str, object]:
@@ -199,29 +193,19 @@ class Place(NamedTuple):
     agent_messages: int = 0
 
 
-class RerecordRequest(NamedTuple):
-    after: int
-    before: int
-    place: Place = Place()
-
-
 class Rerecorded(NamedTuple):
     rows: int
     place: Place
-    """Where the next slice begins; equal to the request's place when no rows are left."""
+    """Where the next slice begins; equal to the place where this one began when no rows are left."""
 
 
-def rerecord(tx: Transaction, requests: Sequence[RerecordRequest]) -> list[Rerecorded]:
-    return [_rerecord_slice(tx, request) for request in requests]
-
-
-def _rerecord_slice(tx: Transaction, request: RerecordRequest) -> Rerecorded:
-    first = request.place
+def rerecord(tx: Transaction, first: Place, *, after: int, before: int) -> Rerecorded:
+    """Record the rows of a slice again whose last event lies between the two ids."""
     ends: Any = tx.connection.execute(tx.sql["ends_of_slices"], {**first._asdict(), "limit": RERECORD_SLICE}).fetchone()
     last = Place(*(begin if end is None else end for begin, end in zip(first, ends, strict=True)))
 
     def within(begin: int, end: int) -> dict[str, int]:
-        return {"first": begin, "last": end, "after": request.after, "before": request.before}
+        return {"first": begin, "last": end, "after": after, "before": before}
 
     messages = within(first.messages, last.messages)
     responses = within(first.responses, last.responses)

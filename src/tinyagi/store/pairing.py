@@ -2,7 +2,7 @@
 
 import secrets
 from collections.abc import Callable, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple
 from datetime import timedelta
 from typing import Any, Final
 
@@ -39,7 +39,7 @@ class PairingStore:
         A person who is already approved gets a code as well; approving it only updates the name.
         """
         check_key("senderId", sender_id)
-        return await self._writer.write(ask, AskRequest(channel, sender_id, sender))
+        return await self._writer.run(ask, channel=channel, sender_id=sender_id, sender=sender)
 
     async def pending(self) -> tuple[PairingRequest, ...]:
         """Codes that have not expired, oldest first."""
@@ -51,73 +51,50 @@ class PairingStore:
 
     async def approve(self, code: str) -> PairedSender:
         """Raise NotFound when the code is unknown or has expired. Case does not matter."""
-        return await self._writer.write(approve, code)
+        return await self._writer.run(approve, code)
 
     async def reject(self, code: str) -> None:
         """Raise NotFound when the code is unknown or has expired."""
-        await self._writer.write(reject, code)
+        await self._writer.run(_take, code)
 
     async def unpair(self, channel: str, sender_id: str) -> None:
         """Raise NotFound when this person is not approved."""
-        await self._writer.write(unpair, (channel, sender_id))
+        await self._writer.run(unpair, channel=channel, sender_id=sender_id)
 
     async def import_people(self, people: Sequence[PairedSender]) -> int:
         """Import people approved elsewhere and return how many are new; approved people stay unchanged."""
-        return await self._writer.write(import_people, people)
+        return await self._writer.run(import_people, people)
 
 
-@dataclass(frozen=True, slots=True)
-class AskRequest:
-    channel: str
-    sender_id: str
-    sender: str
-
-
-def ask(tx: Transaction, requests: Sequence[AskRequest]) -> list[tuple[PairingRequest, bool] | None]:
+def ask(tx: Transaction, *, channel: str, sender_id: str, sender: str) -> tuple[PairingRequest, bool] | None:
     tx.connection.execute(tx.sql["forget_expired_requests"], (tx.now,))
-    return [_ask(tx, request) for request in requests]
-
-
-def approve(tx: Transaction, codes: Sequence[str]) -> list[PairedSender]:
-    approved = []
-    for code in codes:
-        request = _take(tx, code)
-        person = (request.channel, request.sender_id, request.sender, tx.now, request.code)
-        rows: list[Any] = tx.connection.execute(tx.sql["pair_sender"], person).fetchall()
-        approved.append(PairedSender(*rows[0]))
-    return approved
-
-
-def reject(tx: Transaction, codes: Sequence[str]) -> list[None]:
-    for code in codes:
-        _take(tx, code)
-    return [None] * len(codes)
-
-
-def unpair(tx: Transaction, people: Sequence[tuple[str, str]]) -> list[None]:
-    for channel, sender_id in people:
-        if not tx.change("unpair_sender", (channel, sender_id)):
-            raise NotFound(f"{sender_id} is not paired on {channel}. `tinyagi pairing approved` lists those who are.")
-    return [None] * len(people)
-
-
-def import_people(tx: Transaction, requests: Sequence[Sequence[PairedSender]]) -> list[int]:
-    """Returns the number of new people for each request."""
-    return [sum(tx.change("take_over_sender", astuple(person)) for person in people) for people in requests]
-
-
-def _ask(tx: Transaction, request: AskRequest) -> tuple[PairingRequest, bool] | None:
-    row = tx.connection.execute(tx.sql["request_of_sender"], (request.channel, request.sender_id)).fetchone()
+    row = tx.connection.execute(tx.sql["request_of_sender"], (channel, sender_id)).fetchone()
     if row is not None:
         return PairingRequest(*row), False
     if tx.connection.execute(tx.sql["count_requests"]).get >= MAX_PENDING:
         return None
     # From the system's secure randomness, not the store's dice: a guessed code gives access to the agents.
     code = "".join(secrets.choice(ALPHABET) for _ in range(CODE_LENGTH))
-    person = (request.channel, request.sender_id, request.sender)
-    new = (code, *person, tx.now, tx.now + millis(CODE_LIFE))
+    new = (code, channel, sender_id, sender, tx.now, tx.now + millis(CODE_LIFE))
     tx.connection.execute(tx.sql["insert_request"], new)
     return PairingRequest(*new), True
+
+
+def approve(tx: Transaction, code: str) -> PairedSender:
+    request = _take(tx, code)
+    person = (request.channel, request.sender_id, request.sender, tx.now, request.code)
+    rows: list[Any] = tx.connection.execute(tx.sql["pair_sender"], person).fetchall()
+    return PairedSender(*rows[0])
+
+
+def unpair(tx: Transaction, *, channel: str, sender_id: str) -> None:
+    if not tx.change("unpair_sender", (channel, sender_id)):
+        raise NotFound(f"{sender_id} is not paired on {channel}. `tinyagi pairing approved` lists those who are.")
+
+
+def import_people(tx: Transaction, people: Sequence[PairedSender]) -> int:
+    """Returns the number of new people."""
+    return sum(tx.change("take_over_sender", astuple(person)) for person in people)
 
 
 def _take(tx: Transaction, code: str) -> PairingRequest:

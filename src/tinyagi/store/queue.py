@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Sequence
 from datetime import timedelta
-from typing import Any, Final
+from typing import Any, Concatenate, Final, ParamSpec
 
 from tinyagi.domain.board import TaskId
 from tinyagi.domain.errors import InvalidInput
@@ -14,41 +14,30 @@ from tinyagi.domain.responses import ChatMessage, paths_in
 from tinyagi.domain.retry import Failure, RetryPolicy
 from tinyagi.domain.runs import Claim, Deferral, Outcome, RoomPost
 from tinyagi.domain.texts import check_key, check_text
-from tinyagi.store.claim import PROMOTE_SLICE, ClaimRequest, RenewRequest, Unfinished, claim, promote, renew
+from tinyagi.store.claim import PROMOTE_SLICE, ClaimRequest, Unfinished, claim, promote, renew
 from tinyagi.store.complete import CompleteRequest, complete, complete_and_claim, release_next
 from tinyagi.store.depth import ClaimableLane, LaneDepth, QueueDepth, Retrying, WaitingRow
-from tinyagi.store.enqueue import EnqueueRequest, PostRequest, WithPosts, delivery, enqueue, enqueue_with_posts
+from tinyagi.store.enqueue import EnqueueRequest, delivery, enqueue, enqueue_with_posts
 from tinyagi.store.enqueue import post as store_post
-from tinyagi.store.lanes import (
-    LANE_SLICE,
-    AbandonRequest,
-    CancelRequest,
-    MoveMessageRequest,
-    MoveRequest,
-    abandon,
-    cancel,
-    move_message,
-    move_pending,
+from tinyagi.store.lanes import LANE_SLICE, abandon, cancel, move_message, move_pending
+from tinyagi.store.maintenance import (
+    ADOPT_SLICE,
+    PRUNE_SLICE,
+    Place,
+    PruneReport,
+    RouteText,
+    adopt,
+    prune,
+    rerecord,
 )
-from tinyagi.store.maintenance import PRUNE_SLICE, PruneReport, RerecordRequest, RouteText, adopt, prune, rerecord
 from tinyagi.store.readers import Readers
-from tinyagi.store.tasks import TaskMessage, enqueue_for_task
-from tinyagi.store.unanswered import (
-    DeleteRequest,
-    EndRequest,
-    FailRequest,
-    RecoverRequest,
-    RetryRequest,
-    delete_dead,
-    fail,
-    recover,
-    release,
-    release_orphans,
-    retry_dead,
-    stop,
-)
+from tinyagi.store.tasks import enqueue_for_task
+from tinyagi.store.transaction import Transaction
+from tinyagi.store.unanswered import delete_dead, fail, recover, release, release_orphans, retry_dead, stop
 from tinyagi.store.writer import Writer
 from tinyagi.system.processes import ProcessIdentity
+
+P = ParamSpec("P")
 
 LEASE = timedelta(seconds=60)
 NO_TEAMS: Final[frozenset[TeamId]] = frozenset()
@@ -96,8 +85,9 @@ class MessageQueue:
         request = _parts_request(parts)
         if not posts:
             return await self._writer.write(enqueue, request)
-        lines = tuple(_post_request(line, parts[0].sender) for line in posts)
-        return await self._writer.write(enqueue_with_posts, WithPosts(request, lines))
+        for line in posts:
+            _check_post(line, parts[0].sender)
+        return await self._writer.run(enqueue_with_posts, request, posts)
 
     async def enqueue_for_task(self, message: NewMessage, task: TaskId) -> Message:
         """Store a person's message about a task of the board; raise DuplicateMessage.
@@ -106,11 +96,12 @@ class MessageQueue:
         nothing. Otherwise this message becomes the dispatch of a move that follows within a minute.
         """
         message.check()
-        return await self._writer.write(enqueue_for_task, TaskMessage(message, task))
+        return await self._writer.run(enqueue_for_task, message, task)
 
     async def post(self, post: RoomPost, *, sender: str) -> ChatMessage:
         """Store a person's line in a chat room with one message for each member, as one conversation of the team."""
-        return await self._writer.write(store_post, _post_request(post, sender))
+        _check_post(post, sender)
+        return await self._writer.run(store_post, post, sender)
 
     async def claim(
         self,
@@ -133,7 +124,7 @@ class MessageQueue:
 
     async def renew(self, claim: Claim, *, lease: timedelta = LEASE) -> int:
         """Extend the lease and return the instant it ends; raise ClaimLost when the claim is gone."""
-        return await self._writer.write(renew, RenewRequest(claim, millis(lease)))
+        return await self._writer.run(renew, claim, millis(lease))
 
     async def complete(self, claim: Claim, outcome: Outcome) -> tuple[Message, ...]:
         """Store the outcome in one transaction and return the messages handed on; raise ClaimLost if gone."""
@@ -154,15 +145,15 @@ class MessageQueue:
 
     async def fail(self, claim: Claim, failure: Failure, *, policy: RetryPolicy | None = None) -> None:
         """Schedule each message's next attempt, hold the lane, or end the message as dead; raise ClaimLost if gone."""
-        await self._writer.write(fail, FailRequest(claim, failure, policy or self._policy))
+        await self._writer.run(fail, claim, failure, policy or self._policy)
 
     async def stop(self, claim: Claim, *, by: str) -> None:
         """End the run on a person's request: its messages are dead; raise ClaimLost if the claim is gone."""
-        await self._writer.write(stop, EndRequest(claim, f"stopped by {by}"))
+        await self._writer.run(stop, claim, f"stopped by {by}")
 
     async def release(self, claim: Claim, *, reason: str, withheld: Deferral | None = None) -> None:
         """Return the messages unchanged, with no attempt used; raise ClaimLost if the claim is gone."""
-        await self._writer.write(release, EndRequest(claim, reason, withheld))
+        await self._writer.run(release, claim, reason, withheld)
 
     async def lost_claims(self) -> tuple[ClaimId, ...]:
         """Claims whose process is dead, or runs on another host and let its lease expire."""
@@ -173,8 +164,7 @@ class MessageQueue:
         recovered = 0
         for agent, claim_id in await self._lost():
             if claims is None or claim_id in claims:
-                request = RecoverRequest(agent, claim_id, policy or self._policy)
-                recovered += await self._writer.write(recover, request)
+                recovered += await self._writer.run(recover, agent, claim_id, policy or self._policy)
         return recovered
 
     async def _lost(self) -> list[tuple[AgentId, ClaimId]]:
@@ -191,53 +181,41 @@ class MessageQueue:
 
     async def retry_dead(self, message: int, *, text: str | None = None) -> Message:
         """Retry a dead message from attempt one, optionally with a new text; raise NotFound if it is not dead."""
-        return await self._writer.write(retry_dead, RetryRequest(message, text))
+        return await self._writer.run(retry_dead, message, text)
 
     async def delete_dead(self, message: int, *, reason: str) -> None:
         """Remove a dead message; raise NotFound if it is not dead."""
-        await self._writer.write(delete_dead, DeleteRequest(message, reason))
+        await self._writer.run(delete_dead, message, reason)
 
     async def abandon(self, agent: AgentId, *, reason: str, notice: str | None = None) -> int:
         """End every pending message of a lane as dead and return the number; senders get the notice or the reason."""
-        request = AbandonRequest(agent, reason, notice)
-        total = abandoned = await self._writer.write(abandon, request)
-        while abandoned >= LANE_SLICE:
-            abandoned = await self._writer.write(abandon, request)
-            total += abandoned
-        return total
+        return await self._in_slices(LANE_SLICE, abandon, agent, reason=reason, notice=notice)
 
     async def move(self, agent: AgentId, to: AgentId) -> int:
         """Move every pending message of a lane to another lane, in order, and return the number."""
         _check_lane(to)
         if to == agent:
             return 0
-        total = moved = await self._writer.write(move_pending, MoveRequest(agent, to))
-        while moved >= LANE_SLICE:
-            moved = await self._writer.write(move_pending, MoveRequest(agent, to))
-            total += moved
-        return total
+        return await self._in_slices(LANE_SLICE, move_pending, agent, to=to)
 
     async def cancel(self, message: int, *, reason: str) -> Message:
         """End a pending message as dead and notify its sender; raise NotFound, or Conflict when it is not pending."""
-        return await self._writer.write(cancel, CancelRequest(message, reason))
+        return await self._writer.run(cancel, message, reason)
 
     async def move_message(self, message: int, to: AgentId) -> Message:
         """Move a pending message to another lane; raise NotFound, or Conflict when it is not pending."""
         _check_lane(to)
-        return await self._writer.write(move_message, MoveMessageRequest(message, to))
+        return await self._writer.run(move_message, message, to)
 
     async def adopt(self) -> int:
         """Adopt rows that other tools inserted and return their number."""
-        total = 0
-        while adopted := await self._writer.write(adopt, self._route):
-            total += adopted
-        return total
+        return await self._in_slices(ADOPT_SLICE, adopt, self._route)
 
     async def prune(self, retention: Retention) -> PruneReport:
         """Delete rows that are old enough and that every durable reader has seen."""
-        total = report = await self._writer.write(prune, retention)
+        total = report = await self._writer.run(prune, retention)
         while report.largest >= PRUNE_SLICE:
-            report = await self._writer.write(prune, retention)
+            report = await self._writer.run(prune, retention)
             total += report
         return total
 
@@ -246,10 +224,19 @@ class MessageQueue:
 
         For a reader that has seen the log through `after`, when the log now begins at `before`.
         """
-        total, request = 0, RerecordRequest(after, before)
-        while (done := await self._writer.write(rerecord, request)).place != request.place:
-            total += done.rows
-            request = request._replace(place=done.place)
+        total, place = 0, Place()
+        while (done := await self._writer.run(rerecord, place, after=after, before=before)).place != place:
+            total, place = total + done.rows, done.place
+        return total
+
+    async def _in_slices(
+        self, size: int, operation: Callable[Concatenate[Transaction, P], int], *args: P.args, **kwargs: P.kwargs
+    ) -> int:
+        """Run the operation until a slice is not full, one transaction each so that other writes can run in between."""
+        total = done = await self._writer.run(operation, *args, **kwargs)
+        while done >= size:
+            done = await self._writer.run(operation, *args, **kwargs)
+            total += done
         return total
 
     async def claimable_lanes(self) -> tuple[ClaimableLane, ...]:
@@ -262,7 +249,7 @@ class MessageQueue:
 
         A claim promotes only a few; this keeps a lane's order when many messages become due at once.
         """
-        promoted = [await self._writer.write(promote, agent) for agent in lanes]
+        promoted = [await self._writer.run(promote, agent) for agent in lanes]
         return any(count >= PROMOTE_SLICE for count in promoted)
 
     async def next_due_at(self) -> int | None:
@@ -344,13 +331,11 @@ def _parts_request(parts: Sequence[NewMessage]) -> EnqueueRequest:
     return EnqueueRequest(tuple(parts), are_parts=True)
 
 
-def _post_request(line: RoomPost, sender: str) -> PostRequest:
-    check_text(f"{line.message}{sender}")
+def _check_post(post: RoomPost, sender: str) -> None:
+    check_text(f"{post.message}{sender}")
     check_key("sender", sender)
-    deliveries = tuple(delivery(line, member, sender) for member in line.members)
-    for message in deliveries:
-        message.check()
-    return PostRequest(line, sender, deliveries)
+    for member in post.members:
+        delivery(post, member, sender).check()
 
 
 def _check_lane(agent: AgentId) -> None:

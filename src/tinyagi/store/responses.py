@@ -1,7 +1,6 @@
 """Responses on their way to people: answers, notices and proactive messages, acknowledgement and failed deliveries."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, Final
 
@@ -38,7 +37,7 @@ class ResponseStore:
 
     async def send(self, response: NewResponse) -> Response:
         """Store a response that answers no message."""
-        return await self._writer.write(send, response)
+        return await self._writer.run(send, response)
 
     async def pending(self, channel: str, *, limit: int = 20) -> tuple[Response, ...]:
         """Oldest first; a failing response blocks the later ones of its chat."""
@@ -47,7 +46,7 @@ class ResponseStore:
             rows = await self._readers.page("pending_responses", page)
             due = [row for row in rows if not row[-1]]
             # Park responses behind a failed delivery once, so that they are not read again until their chat continues.
-            if len(due) == len(rows) or not await self._writer.write(park_responses, channel):
+            if len(due) == len(rows) or not await self._writer.run(park_responses, channel):
                 return tuple([_response(row[:-1]) for row in due])
 
     async def recent(self, *, limit: int = 20, agent: AgentId | None = None) -> tuple[Response, ...]:
@@ -61,23 +60,16 @@ class ResponseStore:
 
     async def ack(self, response: int) -> None:
         """Mark it as delivered; a repeated ack changes nothing. Raise NotFound when it is unknown."""
-        await self._writer.write(ack, response)
+        await self._writer.run(ack, response)
 
     async def fail(self, response: int, reason: str, *, policy: RetryPolicy | None = None) -> bool:
         """Record a failed delivery; True when it will be retried."""
-        return await self._writer.write(fail_delivery, DeliveryFailure(response, reason, policy or self._policy))
+        return await self._writer.run(fail_delivery, response, reason, policy or self._policy)
 
 
 def _response(row: tuple[Any, ...]) -> Response:
     response = Response._make(row)
     return response._replace(status=ResponseStatus(response.status))
-
-
-@dataclass(frozen=True, slots=True)
-class DeliveryFailure:
-    id: int
-    reason: str
-    policy: RetryPolicy
 
 
 def respond(
@@ -115,13 +107,7 @@ def notice(tx: Transaction, message: Message, text: str) -> Response:
     return respond(tx, message, text, (), {}, seq)
 
 
-def send(tx: Transaction, requests: Sequence[NewResponse]) -> list[Response]:
-    sent = [_proactive(tx, new) for new in requests]
-    tx.connection.executemany(tx.sql["insert_response"], [row_of(response) for response in sent])
-    return sent
-
-
-def _proactive(tx: Transaction, new: NewResponse) -> Response:
+def send(tx: Transaction, new: NewResponse) -> Response:
     response = Response(
         id=tx.next_id("responses"),
         message_id=MessageId(tx.new_id("proactive")),
@@ -144,32 +130,27 @@ def _proactive(tx: Transaction, new: NewResponse) -> Response:
         last_event_id=tx.next_event_id(),
     )
     tx.record_alone(ResponseReady(response._asdict()), new.agent, response.message_id)
+    tx.connection.execute(tx.sql["insert_response"], row_of(response))
     return response
 
 
-def ack(tx: Transaction, ids: Sequence[int]) -> list[None]:
-    for response_id in ids:
-        response = _find_deliverable(tx, response_id)
-        if response.status is ResponseStatus.ACKED:
-            continue
-        event_id = tx.record_alone(ResponseAcked(response_id), response.agent, response.message_id)
-        tx.connection.execute(tx.sql["ack_response"], (response_id, tx.now, event_id))
-        _unpark(tx, response)
-    return [None] * len(ids)
+def ack(tx: Transaction, response_id: int) -> None:
+    response = _find_deliverable(tx, response_id)
+    if response.status is ResponseStatus.ACKED:
+        return
+    event_id = tx.record_alone(ResponseAcked(response_id), response.agent, response.message_id)
+    tx.connection.execute(tx.sql["ack_response"], (response_id, tx.now, event_id))
+    _unpark(tx, response)
 
 
-def fail_delivery(tx: Transaction, requests: Sequence[DeliveryFailure]) -> list[bool]:
-    """Returns True for each response that will be retried."""
-    return [_fail_one(tx, request) for request in requests]
-
-
-def _fail_one(tx: Transaction, request: DeliveryFailure) -> bool:
-    response = _find_deliverable(tx, request.id)
+def fail_delivery(tx: Transaction, response_id: int, reason: str, policy: RetryPolicy) -> bool:
+    """Returns True when the response will be retried."""
+    response = _find_deliverable(tx, response_id)
     if response.status is ResponseStatus.ACKED:
         return False
     attempts = response.attempts + 1
-    at = request.policy.deliver_again_at(attempts, tx.now, tx.dice.random())
-    record_failed_delivery(tx, response, attempts, request.reason, at)
+    at = policy.deliver_again_at(attempts, tx.now, tx.dice.random())
+    record_failed_delivery(tx, response, attempts, reason, at)
     return at is not None
 
 
@@ -192,10 +173,9 @@ def _find_deliverable(tx: Transaction, response_id: int) -> Response:
     return response._replace(status=ResponseStatus(response.status))
 
 
-def park_responses(tx: Transaction, channels: Sequence[str]) -> list[int]:
-    """Park a slice of the responses that failed deliveries block; returns the number per channel."""
-    slices = ({"channel": channel, "now": tx.now, "limit": PARK_SLICE} for channel in channels)
-    return [tx.count("park_responses", slice_) for slice_ in slices]
+def park_responses(tx: Transaction, channel: str) -> int:
+    """Park a slice of the channel's responses that failed deliveries block; returns their number."""
+    return tx.count("park_responses", {"channel": channel, "now": tx.now, "limit": PARK_SLICE})
 
 
 def _unpark(tx: Transaction, response: Response) -> None:

@@ -1,7 +1,7 @@
 """Schedules: people edit them, and each due time sends one message, even when several processes fire it."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from tinyagi.domain.errors import Conflict, InvalidInput, NotFound
@@ -27,7 +27,7 @@ class ScheduleStore:
     async def add(self, new: NewSchedule, *, next_at: int | None) -> Schedule:
         """Raise Conflict when the label is taken."""
         check(new)
-        return await self._writer.write(add_schedules, AddSchedule(new, next_at))
+        return await self._writer.run(add_schedule, new, next_at)
 
     async def change(
         self, schedule: str, fields: ScheduleFields, *, next_at: Callable[[Schedule, Schedule], int | None]
@@ -36,11 +36,11 @@ class ScheduleStore:
 
         `next_at` gets the schedule before and after the change and returns the instant at which it is due next.
         """
-        return await self._writer.write(change_schedules, ChangeSchedule(schedule, fields, next_at))
+        return await self._writer.run(change_schedule, schedule, fields, next_at)
 
     async def delete(self, schedule: str) -> None:
         """By id or label; raise NotFound."""
-        await self._writer.write(delete_schedules, schedule)
+        await self._writer.run(delete_schedule, schedule)
 
     async def due(self, now: int) -> tuple[Schedule, ...]:
         """Enabled schedules that are due."""
@@ -66,82 +66,53 @@ class ScheduleStore:
         another process was first, or it was changed, disabled or deleted. A `message` of None skips the due time. On
         InvalidInput, DuplicateMessage or an exception of a callback the schedule stays due.
         """
-        return await self._writer.write(fire, FireRequest(schedule, due_at, message, next_at))
+        return await self._writer.run(fire, schedule, due_at, message=message, next_at=next_at)
 
 
-@dataclass(frozen=True, slots=True)
-class AddSchedule:
-    new: NewSchedule
-    next_at: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class ChangeSchedule:
-    schedule: str
-    """Its id or label."""
-    fields: ScheduleFields
-    next_at: Callable[[Schedule, Schedule], int | None]
-
-
-@dataclass(frozen=True, slots=True)
-class FireRequest:
-    schedule: ScheduleId
-    due_at: int
-    """The due time that the caller saw."""
-    message: Callable[[Schedule], NewMessage | None]
-    next_at: Callable[[Schedule], int | None]
-
-
-def add_schedules(tx: Transaction, requests: Sequence[AddSchedule]) -> list[Schedule]:
-    return [_add(tx, request.new, request.next_at) for request in requests]
-
-
-def change_schedules(tx: Transaction, requests: Sequence[ChangeSchedule]) -> list[Schedule]:
-    return [_change(tx, request) for request in requests]
-
-
-def delete_schedules(tx: Transaction, schedules: Sequence[str]) -> list[None]:
-    for schedule in schedules:
-        tx.connection.execute(tx.sql["delete_schedule"], (_find(tx, schedule).id,))
-    return [None] * len(schedules)
-
-
-def fire(tx: Transaction, requests: Sequence[FireRequest]) -> list[Message | None]:
-    """Returns the message of each request that was the first for its due time, else None."""
-    return [_fire(tx, request) for request in requests]
-
-
-def _add(tx: Transaction, new: NewSchedule, next_at: int | None) -> Schedule:
+def add_schedule(tx: Transaction, new: NewSchedule, next_at: int | None) -> Schedule:
     _refuse_taken_label(tx, new.label)
     schedule = ScheduleId(tx.new_id("sched"))
     tx.connection.execute(tx.sql["insert_schedule"], (schedule, *_columns(new), next_at, tx.now))
     return _find(tx, schedule)
 
 
-def _change(tx: Transaction, request: ChangeSchedule) -> Schedule:
-    before = _find(tx, request.schedule)
-    after = with_schedule_fields(before, request.fields)
+def change_schedule(
+    tx: Transaction, schedule: str, fields: ScheduleFields, next_at: Callable[[Schedule, Schedule], int | None]
+) -> Schedule:
+    before = _find(tx, schedule)
+    after = with_schedule_fields(before, fields)
     check(after)
     _refuse_taken_label(tx, after.label, after.id)
-    row = (after.id, *_columns(after), request.next_at(before, after), tx.now)
-    tx.connection.execute(tx.sql["update_schedule"], row)
+    tx.connection.execute(tx.sql["update_schedule"], (after.id, *_columns(after), next_at(before, after), tx.now))
     return _find(tx, after.id)
 
 
-def _fire(tx: Transaction, request: FireRequest) -> Message | None:
-    row = tx.connection.execute(tx.sql["schedule"], (request.schedule,)).fetchone()
+def delete_schedule(tx: Transaction, schedule: str) -> None:
+    tx.connection.execute(tx.sql["delete_schedule"], (_find(tx, schedule).id,))
+
+
+def fire(
+    tx: Transaction,
+    schedule_id: ScheduleId,
+    due_at: int,
+    *,
+    message: Callable[[Schedule], NewMessage | None],
+    next_at: Callable[[Schedule], int | None],
+) -> Message | None:
+    """Returns the message if this call is the first for its due time, else None."""
+    row = tx.connection.execute(tx.sql["schedule"], (schedule_id,)).fetchone()
     schedule = None if row is None else _schedule_from_row(row)
-    if schedule is None or not schedule.enabled or schedule.next_at != request.due_at:
+    if schedule is None or not schedule.enabled or schedule.next_at != due_at:
         return None
-    message, next_at = request.message(schedule), request.next_at(schedule)
-    if next_at is not None and next_at <= request.due_at:
+    new, following = message(schedule), next_at(schedule)
+    if following is not None and following <= due_at:
         raise InvalidInput(f"Schedule {schedule.label} cannot advance to a due time in the past.")
-    if message is None:
-        tx.connection.execute(tx.sql["advance_schedule"], (schedule.id, schedule.last_at, next_at))
+    if new is None:
+        tx.connection.execute(tx.sql["advance_schedule"], (schedule.id, schedule.last_at, following))
         return None
-    message.check()
-    tx.connection.execute(tx.sql["advance_schedule"], (schedule.id, request.due_at, next_at))
-    ((sent,),) = enqueue(tx, [EnqueueRequest((message,))])
+    new.check()
+    tx.connection.execute(tx.sql["advance_schedule"], (schedule.id, due_at, following))
+    ((sent,),) = enqueue(tx, [EnqueueRequest((new,))])
     return sent
 
 

@@ -1,7 +1,7 @@
 """Sessions and turns that the next run of an agent resumes, their reset, and spending per day."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import Final
 
 from tinyagi.domain.events import SessionReset
 from tinyagi.domain.ids import AgentId, ClaimId
@@ -39,7 +39,7 @@ class SessionStore:
 
         The current run saves no session either, unless its claim is `starting`: the run that this reset begins.
         """
-        return await self._writer.write(reset, ResetRequest(agent, by, starting))
+        return await self._writer.run(reset, agent, by=by, starting=starting)
 
 
 class SpendStore:
@@ -52,12 +52,6 @@ class SpendStore:
         """Spending of each scope on this day."""
         rows = await self._readers.rows("spend_of_day", (day,))
         return {scope: Spent(tokens, cost) for scope, tokens, cost in rows}
-
-
-class ResetRequest(NamedTuple):
-    agent: AgentId
-    by: str
-    starting: ClaimId | None = None
 
 
 def save_session(tx: Transaction, claim: Claim, session: Session) -> None:
@@ -76,15 +70,13 @@ def save_session(tx: Transaction, claim: Claim, session: Session) -> None:
         tx.connection.execute(tx.sql["forget_old_turns"], (*key, last + len(rows) - MAX_TURNS))
 
 
-def reset(tx: Transaction, requests: Sequence[ResetRequest]) -> list[int]:
-    """Returns the number of sessions of each agent."""
-    forgotten = []
-    for agent, by, starting in requests:
-        forgotten.append(tx.count("forget_sessions", (agent,)))
-        tx.connection.execute(tx.sql["forget_turns"], (agent,))
-        tx.connection.execute(tx.sql["mark_reset"], (agent, starting))
-        tx.record_alone(SessionReset(by), agent)
-    return forgotten
+def reset(tx: Transaction, agent: AgentId, *, by: str, starting: ClaimId | None) -> int:
+    """Returns the number of deleted sessions."""
+    sessions = tx.count("forget_sessions", (agent,))
+    tx.connection.execute(tx.sql["forget_turns"], (agent,))
+    tx.connection.execute(tx.sql["mark_reset"], (agent, starting))
+    tx.record_alone(SessionReset(by), agent)
+    return sessions
 
 
 def add_charges(tx: Transaction, charges: Iterable[Charge]) -> None:

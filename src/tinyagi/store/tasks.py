@@ -3,8 +3,8 @@ transaction, unless a client has already sent one.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import astuple, dataclass, replace
-from typing import Any, Final, NamedTuple
+from dataclasses import astuple, replace
+from typing import Any, Final
 
 from tinyagi.domain.board import (
     NO_PROJECT_PREFIX,
@@ -38,29 +38,7 @@ COUNTERPART_WITHIN: Final = 60_000
 """Milliseconds between a move and a client's message about it, in either order, that count as one dispatch."""
 
 
-@dataclass(frozen=True, slots=True)
-class ChangeProject:
-    project: ProjectId
-    fields: ProjectFields
-
-
-def add_projects(tx: Transaction, requests: Sequence[NewProject]) -> list[Project]:
-    return [_add_project(tx, new) for new in requests]
-
-
-def change_projects(tx: Transaction, requests: Sequence[ChangeProject]) -> list[Project]:
-    return [_change_project(tx, request) for request in requests]
-
-
-def delete_projects(tx: Transaction, projects: Sequence[ProjectId]) -> list[None]:
-    """Foreign keys take their tasks out of the project."""
-    for project in projects:
-        if not tx.change("delete_project", (project,)):
-            raise project_not_found(project)
-    return [None] * len(projects)
-
-
-def _add_project(tx: Transaction, new: NewProject) -> Project:
+def add_project(tx: Transaction, new: NewProject) -> Project:
     if new.prefix is None:
         prefix = next(prefix for prefix in prefixes_for(new.name) if not _is_taken(tx, prefix))
     else:
@@ -72,13 +50,19 @@ def _add_project(tx: Transaction, new: NewProject) -> Project:
     return project
 
 
-def _change_project(tx: Transaction, request: ChangeProject) -> Project:
-    project = replace(find_project(tx, request.project), **request.fields, updated_at=tx.now)
-    if "prefix" in request.fields:
+def change_project(tx: Transaction, project_id: ProjectId, fields: ProjectFields) -> Project:
+    project = replace(find_project(tx, project_id), **fields, updated_at=tx.now)
+    if "prefix" in fields:
         project = replace(project, prefix=free_prefix(tx, project.prefix, project.id))
     row = (project.id, project.name, project.description, project.prefix, project.color, project.status, tx.now)
     tx.connection.execute(tx.sql["update_project"], row)
     return project
+
+
+def delete_project(tx: Transaction, project: ProjectId) -> None:
+    """Foreign keys take its tasks out of the project."""
+    if not tx.change("delete_project", (project,)):
+        raise project_not_found(project)
 
 
 def find_project(tx: Transaction, project: ProjectId) -> Project:
@@ -111,89 +95,7 @@ def _is_taken(tx: Transaction, prefix: str, project: str = "") -> bool:
     return tx.connection.execute(tx.sql["prefix_in_use"], (prefix, project)).fetchone() is not None
 
 
-@dataclass(frozen=True, slots=True)
-class AddTask:
-    new: NewTask
-    work: Work | None
-
-
-@dataclass(frozen=True, slots=True)
-class ChangeTask:
-    task: TaskId
-    fields: TaskFields
-    check: Callable[[Task], None] | None
-    work: Work | None
-
-
-@dataclass(frozen=True, slots=True)
-class ReorderRequest:
-    columns: Mapping[TaskStatus, Sequence[TaskId]]
-    work: Work | None
-
-
-@dataclass(frozen=True, slots=True)
-class AddComment:
-    task: TaskId
-    author: str
-    author_type: str
-    content: str
-
-
-def add_tasks(tx: Transaction, requests: Sequence[AddTask]) -> list[Task]:
-    tasks = []
-    for request in requests:
-        task = _add_task(tx, request.new)
-        _send(tx, [(None, task)], request.work)
-        tasks.append(task)
-    return tasks
-
-
-def change_tasks(tx: Transaction, requests: Sequence[ChangeTask]) -> list[Task]:
-    tasks = []
-    for request in requests:
-        before, after = _change_task(tx, request)
-        _send(tx, [(before, after)], request.work)
-        tasks.append(after)
-    return tasks
-
-
-def reorder(tx: Transaction, requests: Sequence[ReorderRequest]) -> list[tuple[Task, ...]]:
-    """Returns all tasks of the board for each request."""
-    boards = []
-    for request in requests:
-        _send(tx, _arrange(tx, request.columns), request.work)
-        boards.append(tuple(map(task_from_row, tx.connection.execute(tx.sql["tasks"], task_filter()))))
-    return boards
-
-
-def delete_tasks(tx: Transaction, tasks: Sequence[TaskId]) -> list[None]:
-    """Foreign keys delete their comments."""
-    for task in tasks:
-        if not tx.change("delete_task", (task,)):
-            raise task_not_found(task)
-    return [None] * len(tasks)
-
-
-def add_comments(tx: Transaction, requests: Sequence[AddComment]) -> list[Comment]:
-    comments = []
-    for request in requests:
-        find_task(tx, request.task)
-        comment = Comment(
-            CommentId(tx.new_id("cmt")), request.task, request.author, request.author_type, request.content, tx.now
-        )
-        tx.connection.execute(tx.sql["insert_comment"], astuple(comment))
-        comments.append(comment)
-    return comments
-
-
-def delete_comments(tx: Transaction, comments: Sequence[CommentId]) -> list[None]:
-    for comment in comments:
-        if not tx.change("delete_comment", (comment,)):
-            raise NotFound(f"There is no comment {comment}. List the comments of its task to find one.")
-    return [None] * len(comments)
-
-
-def _add_task(tx: Transaction, new: NewTask) -> Task:
+def add_task(tx: Transaction, new: NewTask, work: Work | None) -> Task:
     prefix = NO_PROJECT_PREFIX if new.project_id is None else _project_of_task(tx, new.project_id).prefix
     number: int = tx.connection.execute(tx.sql["next_task_number"], (prefix,)).get
     row = (
@@ -211,23 +113,50 @@ def _add_task(tx: Transaction, new: NewTask) -> Task:
         tx.now,
     )
     tx.connection.execute(tx.sql["insert_task"], row)
-    return task_from_row(row)
+    task = task_from_row(row)
+    _send(tx, [(None, task)], work)
+    return task
 
 
-def _change_task(tx: Transaction, request: ChangeTask) -> tuple[Task, Task]:
-    """The task before and after the change. In a new column it goes to the end."""
-    before = find_task(tx, request.task)
-    after = replace(with_task_fields(before, request.fields), updated_at=tx.now)
-    if request.check is not None:
-        request.check(after)
+def change_task(
+    tx: Transaction, task: TaskId, fields: TaskFields, *, check: Callable[[Task], None] | None, work: Work | None
+) -> Task:
+    before = find_task(tx, task)
+    after = replace(with_task_fields(before, fields), updated_at=tx.now)
+    if check is not None:
+        check(after)
     if after.project_id is not None and after.project_id != before.project_id:
         _project_of_task(tx, after.project_id)
     if after.status != before.status:
         after = replace(after, position=end_of_column(tx, after.status))
-    work = (after.status, after.assignee, after.assignee_type, after.project_id)
-    row = (after.id, after.title, after.description, *work, after.position, tx.now)
-    tx.connection.execute(tx.sql["update_task"], row)
-    return before, after
+    place = (after.status, after.assignee, after.assignee_type, after.project_id, after.position)
+    tx.connection.execute(tx.sql["update_task"], (after.id, after.title, after.description, *place, tx.now))
+    _send(tx, [(before, after)], work)
+    return after
+
+
+def reorder(tx: Transaction, columns: Mapping[TaskStatus, Sequence[TaskId]], work: Work | None) -> tuple[Task, ...]:
+    """Returns all tasks of the board."""
+    _send(tx, _arrange(tx, columns), work)
+    return tuple(map(task_from_row, tx.connection.execute(tx.sql["tasks"], task_filter())))
+
+
+def delete_task(tx: Transaction, task: TaskId) -> None:
+    """Foreign keys delete its comments."""
+    if not tx.change("delete_task", (task,)):
+        raise task_not_found(task)
+
+
+def add_comment(tx: Transaction, task: TaskId, *, author: str, author_type: str, content: str) -> Comment:
+    find_task(tx, task)
+    comment = Comment(CommentId(tx.new_id("cmt")), task, author, author_type, content, tx.now)
+    tx.connection.execute(tx.sql["insert_comment"], astuple(comment))
+    return comment
+
+
+def delete_comment(tx: Transaction, comment: CommentId) -> None:
+    if not tx.change("delete_comment", (comment,)):
+        raise NotFound(f"There is no comment {comment}. List the comments of its task to find one.")
 
 
 def _arrange(tx: Transaction, columns: Mapping[TaskStatus, Sequence[TaskId]]) -> list[tuple[Task, Task]]:
@@ -294,13 +223,6 @@ def _send(tx: Transaction, moves: Sequence[tuple[Task | None, Task]], work: Work
     dispatch_tasks(tx, messages)
 
 
-class TaskMessage(NamedTuple):
-    """A person's message about a task."""
-
-    message: NewMessage
-    task: TaskId
-
-
 def dispatch_tasks(tx: Transaction, messages: Sequence[tuple[TaskId, NewMessage]]) -> None:
     """Enqueue the board's messages for tasks that moved into progress, unless a client's message was first."""
     needed = [
@@ -312,12 +234,8 @@ def dispatch_tasks(tx: Transaction, messages: Sequence[tuple[TaskId, NewMessage]
             _record_dispatch(tx, task, message, by_board=True)
 
 
-def enqueue_for_task(tx: Transaction, requests: Sequence[TaskMessage]) -> list[Message]:
-    """Returns the stored message for each request: its own, or the board's dispatch of that task."""
-    return [_enqueue_or_join(tx, *request) for request in requests]
-
-
-def _enqueue_or_join(tx: Transaction, new: NewMessage, task: TaskId) -> Message:
+def enqueue_for_task(tx: Transaction, new: NewMessage, task: TaskId) -> Message:
+    """Returns the stored message about the task: this one, or the board's dispatch of that task."""
     is_dispatch = _is_dispatch(tx, new, task)
     dispatched = _take_counterpart(tx, task, new, by_board=True) if is_dispatch else None
     if dispatched is not None:

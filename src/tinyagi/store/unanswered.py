@@ -2,8 +2,7 @@
 messages.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import assert_never
 
 from tinyagi.domain.errors import NotFound
@@ -27,42 +26,6 @@ from tinyagi.store.enqueue import close_conversations, teams_of
 from tinyagi.store.responses import notice, row_of
 from tinyagi.store.sessions import add_charges
 from tinyagi.store.transaction import Transaction
-
-
-@dataclass(frozen=True, slots=True)
-class FailRequest:
-    claim: Claim
-    failure: Failure
-    policy: RetryPolicy
-
-
-@dataclass(frozen=True, slots=True)
-class EndRequest:
-    """Stop or release a claim; people see the reason."""
-
-    claim: Claim
-    reason: str
-    withheld: Deferral | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class RecoverRequest:
-    agent: AgentId
-    claim_id: ClaimId
-    policy: RetryPolicy
-
-
-@dataclass(frozen=True, slots=True)
-class RetryRequest:
-    id: int
-    message: str | None
-    """A new text instead of the stored one."""
-
-
-@dataclass(frozen=True, slots=True)
-class DeleteRequest:
-    id: int
-    reason: str
 
 
 class UnansweredBatch:
@@ -104,30 +67,31 @@ class UnansweredBatch:
         self._rows.append((message.id, self._claim_id, status, retry_count, error, at, priority, self.tx.now, event_id))
 
 
-def fail(tx: Transaction, requests: Sequence[FailRequest]) -> list[None]:
-    update_claimed_lanes(tx, "free_lane", [(request.claim.agent, request.claim.id) for request in requests])
-    for request in requests:
-        batch = UnansweredBatch(tx, request.claim.id)
-        for message in request.claim.messages:
-            _return_failed(batch, message, request)
-        batch.write()
-        if request.failure.charge is not None:
-            add_charges(tx, [request.failure.charge])
-        if request.failure.kind is FailureKind.UNAVAILABLE:
-            _hold_after(tx, request)
-    return [None] * len(requests)
+def fail(tx: Transaction, claim: Claim, failure: Failure, policy: RetryPolicy) -> None:
+    update_claimed_lanes(tx, "free_lane", [(claim.agent, claim.id)])
+    batch = UnansweredBatch(tx, claim.id)
+    for message in claim.messages:
+        _return_failed(batch, message, claim, failure, policy)
+    batch.write()
+    if failure.charge is not None:
+        add_charges(tx, [failure.charge])
+    if failure.kind is FailureKind.UNAVAILABLE:
+        until = policy.hold_until(failure, claim.holds, tx.now, tx.dice.random())
+        hold_lane(tx, claim.agent, until=until, reason=failure.reason, holds=claim.holds + 1)
 
 
-def _return_failed(batch: UnansweredBatch, message: Message, request: FailRequest) -> None:
-    failure, tx = request.failure, batch.tx
-    is_primary = message.id == request.claim.primary.id
+def _return_failed(
+    batch: UnansweredBatch, message: Message, claim: Claim, failure: Failure, policy: RetryPolicy
+) -> None:
+    tx = batch.tx
+    is_primary = message.id == claim.primary.id
     # Record the run's usage once, not once per message.
     usage = failure.usage if is_primary else None
-    verdict = request.policy.verdict(failure, message, tx.now, tx.dice.random())
+    verdict = policy.verdict(failure, message, tx.now, tx.dice.random())
     error: str | None = failure.reason
     match verdict:
         case Dead():
-            dead = MessageDead(message.id, request.claim.id, message.attempt, failure.kind, failure.reason, usage)
+            dead = MessageDead(message.id, claim.id, message.attempt, failure.kind, failure.reason, usage)
             batch.add_dead(message, message.attempt, dead, failure.reason)
             return
         case Retry(at=at):
@@ -137,111 +101,71 @@ def _return_failed(batch: UnansweredBatch, message: Message, request: FailReques
             count, error, at, used = message.retry_count, message.last_error, message.available_at, False
         case _:
             assert_never(verdict)
-    event = MessageFailed(message.id, request.claim.id, message.attempt, used, failure.kind, failure.reason, at, usage)
+    event = MessageFailed(message.id, claim.id, message.attempt, used, failure.kind, failure.reason, at, usage)
     batch.add_pending(message, count, error, at, event)
     if failure.notice is not None and is_primary:
         batch.add_notice(message, failure.notice)
 
 
-def _hold_after(tx: Transaction, request: FailRequest) -> None:
-    claim = request.claim
-    until = request.policy.hold_until(request.failure, claim.holds, tx.now, tx.dice.random())
-    hold_lane(tx, claim.agent, until, request.failure.reason, claim.holds + 1)
+def stop(tx: Transaction, claim: Claim, reason: str) -> None:
+    """End the run on a person's request: the messages are dead, and their senders get a notice with the reason."""
+    update_claimed_lanes(tx, "free_lane", [(claim.agent, claim.id)])
+    batch = UnansweredBatch(tx, claim.id)
+    for message in claim.messages:
+        stopped = MessageStopped(message.id, claim.id, message.attempt, reason)
+        batch.add_dead(message, message.retry_count, stopped, reason)
+    batch.write()
 
 
-def stop(tx: Transaction, requests: Sequence[EndRequest]) -> list[None]:
-    """End the runs on a person's request: the messages are dead, and their senders get a notice."""
-    return _end(
-        tx,
-        requests,
-        lambda batch, message, request: batch.add_dead(
-            message,
-            message.retry_count,
-            MessageStopped(message.id, request.claim.id, message.attempt, request.reason),
-            request.reason,
-        ),
-    )
+def release(tx: Transaction, claim: Claim, reason: str, withheld: Deferral | None = None) -> None:
+    """Give the messages back unchanged, with no attempt used.
 
-
-def release(tx: Transaction, requests: Sequence[EndRequest]) -> list[None]:
-    """Give the messages back unchanged, with no attempt used."""
-    _end(
-        tx,
-        requests,
-        lambda batch, message, request: batch.add_pending(
-            message,
-            message.retry_count,
-            message.last_error,
-            message.available_at,
-            MessageReleased(message.id, request.claim.id, message.attempt, request.reason),
-        ),
-    )
-    for request in requests:
-        if request.withheld is not None:
-            _withhold(tx, request, request.withheld)
-    return [None] * len(requests)
-
-
-def _withhold(tx: Transaction, request: EndRequest, withheld: Deferral) -> None:
-    """Record why there was no run, notify the sender, and hold the lane if the request says so."""
-    primary = request.claim.primary
-    tx.record(withheld.fact, primary)
-    if not primary.is_room_post:
-        tx.connection.execute(tx.sql["insert_response"], row_of(notice(tx, primary, withheld.notice)))
-    if withheld.hold_until is not None:
-        hold_lane(tx, request.claim.agent, withheld.hold_until, request.reason, 0)
-
-
-def _end(
-    tx: Transaction,
-    requests: Sequence[EndRequest],
-    add: Callable[[UnansweredBatch, Message, EndRequest], None],
-) -> list[None]:
-    update_claimed_lanes(tx, "free_lane", [(request.claim.agent, request.claim.id) for request in requests])
-    for request in requests:
-        batch = UnansweredBatch(tx, request.claim.id)
-        for message in request.claim.messages:
-            add(batch, message, request)
-        batch.write()
-    return [None] * len(requests)
+    For a withheld run, record why there was none, notify the sender, and hold the lane if the deferral says so.
+    """
+    update_claimed_lanes(tx, "free_lane", [(claim.agent, claim.id)])
+    batch = UnansweredBatch(tx, claim.id)
+    for message in claim.messages:
+        released = MessageReleased(message.id, claim.id, message.attempt, reason)
+        batch.add_pending(message, message.retry_count, message.last_error, message.available_at, released)
+    if withheld is not None:
+        tx.record(withheld.fact, claim.primary)
+        batch.add_notice(claim.primary, withheld.notice)
+    batch.write()
+    if withheld is not None and withheld.hold_until is not None:
+        hold_lane(tx, claim.agent, until=withheld.hold_until, reason=reason)
 
 
 def release_orphans(tx: Transaction, claims: Sequence[Claim | Unfinished | None]) -> list[None]:
     """Release claims whose callers were gone before they got them."""
-    release(tx, [EndRequest(claim, "the caller is gone") for claim in claims if isinstance(claim, Claim)])
+    for claim in claims:
+        if isinstance(claim, Claim):
+            release(tx, claim, "the caller is gone")
     return [None] * len(claims)
 
 
-def recover(tx: Transaction, requests: Sequence[RecoverRequest]) -> list[int]:
-    """Take back claims whose process is gone; returns the number of messages of each, 0 for a claim that has ended."""
-    return [_recover_one(tx, request) for request in requests]
-
-
-def _recover_one(tx: Transaction, request: RecoverRequest) -> int:
-    rows = tx.connection.execute(tx.sql["messages_of_lane"], (request.agent,)).fetchall()
-    if not tx.change("free_lane", (request.agent, request.claim_id)):
+def recover(tx: Transaction, agent: AgentId, claim_id: ClaimId, policy: RetryPolicy) -> int:
+    """Take back a claim whose process is gone; returns the number of its messages, 0 for a claim that has ended."""
+    rows = tx.connection.execute(tx.sql["messages_of_lane"], (agent,)).fetchall()
+    if not tx.change("free_lane", (agent, claim_id)):
         return 0
     failure = Failure(FailureKind.CRASH, "the process that ran it is gone")
-    batch = UnansweredBatch(tx, request.claim_id)
+    batch = UnansweredBatch(tx, claim_id)
     for message in map(Message._make, rows):
-        if isinstance(request.policy.verdict(failure, message, tx.now, 0.0), Dead):
+        if isinstance(policy.verdict(failure, message, tx.now, 0.0), Dead):
             reason = f"{failure.reason}, {message.attempt} times in a row or after other failures"
-            dead = MessageDead(message.id, request.claim_id, message.attempt, failure.kind, reason)
+            dead = MessageDead(message.id, claim_id, message.attempt, failure.kind, reason)
             batch.add_dead(message, message.attempt, dead, reason)
         else:
-            recovered = MessageRecovered(message.id, request.claim_id, message.attempt, failure.reason)
+            recovered = MessageRecovered(message.id, claim_id, message.attempt, failure.reason)
             batch.add_pending(message, message.attempt, failure.reason, 0, recovered)
     batch.write()
     return len(rows)
 
 
-def retry_dead(tx: Transaction, requests: Sequence[RetryRequest]) -> list[Message]:
-    return [_retry_one(tx, request) for request in requests]
-
-
-def _retry_one(tx: Transaction, request: RetryRequest) -> Message:
-    message = _dead_message(tx, request.id)
-    text = message.message if request.message is None else request.message
+def retry_dead(tx: Transaction, message_id: int, text: str | None = None) -> Message:
+    """Returns the message as it is then; `text` replaces the stored one."""
+    message = _dead_message(tx, message_id)
+    text = message.message if text is None else text
     event_id = tx.record(MessageRetried(message.id, text), message)
     priority = message.priority_once_tried
     tx.change("revive_message", (message.id, text, priority, tx.now, event_id))
@@ -257,13 +181,11 @@ def _retry_one(tx: Transaction, request: RetryRequest) -> Message:
     )
 
 
-def delete_dead(tx: Transaction, requests: Sequence[DeleteRequest]) -> list[None]:
-    for request in requests:
-        message = _dead_message(tx, request.id)
-        tx.record(MessageDeleted(message.id, request.reason), message)
-        tx.connection.execute(tx.sql["delete_message"], (message.id,))
-        tx.connection.execute(tx.sql["prune_conversation"], (message.conversation_id,))
-    return [None] * len(requests)
+def delete_dead(tx: Transaction, message_id: int, reason: str) -> None:
+    message = _dead_message(tx, message_id)
+    tx.record(MessageDeleted(message.id, reason), message)
+    tx.connection.execute(tx.sql["delete_message"], (message.id,))
+    tx.connection.execute(tx.sql["prune_conversation"], (message.conversation_id,))
 
 
 def _dead_message(tx: Transaction, message_id: int) -> Message:
