@@ -10,8 +10,7 @@ from tinyagi.domain.errors import InvalidInput
 from tinyagi.domain.ids import AgentId
 from tinyagi.domain.messages import PASSIVE_PRIORITY, ROOM_CHANNEL, NewMessage, Status
 from tinyagi.domain.runs import Handoff, Outcome, RoomPost
-from tinyagi.store.depth import LaneDepth
-from tinyagi.store.lanes import LANE_SLICE
+from tinyagi.store.lanes import LANE_SLICE, LaneDepth
 from tinyagi.store.store import Store
 
 REASON = "@coder was removed"

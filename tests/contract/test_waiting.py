@@ -10,7 +10,8 @@ from tinyagi.domain.errors import Conflict, InvalidInput, NotFound
 from tinyagi.domain.ids import AgentId
 from tinyagi.domain.messages import Status
 from tinyagi.domain.runs import Handoff, Outcome, RoomPost
-from tinyagi.store.depth import LaneDepth, Retrying
+from tinyagi.store.lanes import LaneDepth
+from tinyagi.store.queue import Retrying
 from tinyagi.store.store import Store
 
 

@@ -9,8 +9,8 @@ from tests.support.puppet import Gate
 from tinyagi.domain.ids import AgentId
 from tinyagi.engine.pipeline_trigger import LAKE, LakeLag
 from tinyagi.server.metrics import Figures, Metrics
-from tinyagi.store.depth import LaneDepth, QueueDepth
 from tinyagi.store.event_log import LogBounds
+from tinyagi.store.lanes import LaneDepth, QueueDepth
 
 Figure = tuple[str, frozenset[tuple[str, str]]]
 LANE = 'we"ird\n\\lane'

@@ -11,7 +11,7 @@ from tinyagi.domain.errors import StoreError
 from tinyagi.domain.ids import AgentId
 from tinyagi.engine.active_run import Released
 from tinyagi.engine.lane import EngineContext, LaneWorker
-from tinyagi.store.depth import ClaimableLane
+from tinyagi.store.lanes import ClaimableLane
 
 log = logging.getLogger(__name__)
 

@@ -11,8 +11,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from tinyagi.engine.pipeline_trigger import LakeLag
-from tinyagi.store.depth import QueueDepth
 from tinyagi.store.event_log import LogBounds
+from tinyagi.store.lanes import QueueDepth
 
 BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 """Upper bounds in seconds; a last bucket without a bound follows."""

@@ -1,8 +1,10 @@
-"""Pauses, holds and resumes lanes; moves or ends their pending messages, one message or a whole lane in slices."""
+"""State and depth of lanes: pauses, holds and resumes them; moves or ends their pending messages, one message or a
+whole lane in slices.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from tinyagi.domain.errors import Conflict, NotFound
 from tinyagi.domain.events import LanePaused, LaneResumed, MessageDead, MessageMoved
@@ -29,6 +31,45 @@ class LaneState:
     claim_id: str | None
     owner: str | None
     lease_until: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class LaneDepth:
+    agent: str
+    pending: int = 0
+    processing: int = 0
+    completed: int = 0
+    dead: int = 0
+
+    @property
+    def queued(self) -> int:
+        """Pending messages behind a run of the same lane."""
+        return self.pending if self.processing else 0
+
+
+@dataclass(frozen=True, slots=True)
+class QueueDepth:
+    """How many messages and responses are in each state; triggers keep the counts."""
+
+    pending: int
+    processing: int
+    completed: int
+    dead: int
+    outgoing: int
+    open_conversations: int
+    lanes: tuple[LaneDepth, ...]
+
+    @property
+    def queued(self) -> int:
+        """Pending messages whose agent is running another one."""
+        return sum(lane.queued for lane in self.lanes)
+
+
+class ClaimableLane(NamedTuple):
+    agent: AgentId
+    pending: int
+    has_due: bool
+    """True when due messages are not in the ready set yet: `promote` moves them there."""
 
 
 class Lanes:

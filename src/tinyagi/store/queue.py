@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Sequence
 from datetime import timedelta
-from typing import Any, Concatenate, Final, ParamSpec
+from typing import Any, Concatenate, Final, NamedTuple, ParamSpec
 
 from tinyagi.domain.board import TaskId
 from tinyagi.domain.errors import InvalidInput
@@ -16,10 +16,18 @@ from tinyagi.domain.runs import Claim, Deferral, Outcome, RoomPost
 from tinyagi.domain.texts import check_key, check_text
 from tinyagi.store.claim import PROMOTE_SLICE, ClaimRequest, Unfinished, claim, promote, renew
 from tinyagi.store.complete import CompleteRequest, complete, complete_and_claim, release_next
-from tinyagi.store.depth import ClaimableLane, LaneDepth, QueueDepth, Retrying, WaitingRow
 from tinyagi.store.enqueue import EnqueueRequest, delivery, enqueue, enqueue_with_posts
 from tinyagi.store.enqueue import post as store_post
-from tinyagi.store.lanes import LANE_SLICE, abandon, cancel, move_message, move_pending
+from tinyagi.store.lanes import (
+    LANE_SLICE,
+    ClaimableLane,
+    LaneDepth,
+    QueueDepth,
+    abandon,
+    cancel,
+    move_message,
+    move_pending,
+)
 from tinyagi.store.maintenance import (
     ADOPT_SLICE,
     PRUNE_SLICE,
@@ -41,6 +49,23 @@ P = ParamSpec("P")
 
 LEASE = timedelta(seconds=60)
 NO_TEAMS: Final[frozenset[TeamId]] = frozenset()
+
+
+class WaitingRow(NamedTuple):
+    """A pending message and what blocks it, apart from its lane."""
+
+    message: Message
+    waits_for: str | None
+    """`time`, `thread` or `team`; the last two only after a claim has found the message blocked."""
+    behind: int | None
+    """The message of its thread that runs first."""
+
+
+class Retrying(NamedTuple):
+    """Messages in back-off, and when the first of them is due."""
+
+    messages: int
+    next_at: int | None
 
 
 class MessageQueue:

@@ -28,8 +28,8 @@ from tinyagi.domain.texts import one_line
 from tinyagi.server.dependencies import Cursor, Name, RowId, Services, Use, limit
 from tinyagi.server.errors import responses
 from tinyagi.server.routes.audit import audited_router, caller, set_audit_detail
-from tinyagi.store.depth import LaneDepth, WaitingRow
-from tinyagi.store.lanes import LaneState
+from tinyagi.store.lanes import LaneDepth, LaneState
+from tinyagi.store.queue import WaitingRow
 from tinyagi.system.clock import wall_clock
 
 router = audited_router()
