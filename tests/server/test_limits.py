@@ -1,6 +1,6 @@
 """The bucket: so many a minute for each key, and no memory without end."""
 
-from tinyagi.server.access import MOST_KEYS, RateLimit
+from tinyagi.server.access import MAX_KEYS, RateLimit
 
 
 class Clock:
@@ -55,7 +55,7 @@ def test_looking_takes_nothing() -> None:
 
 def test_whoever_invents_names_uses_no_more_memory() -> None:
     limit = RateLimit(1, clock=Clock())
-    for number in range(MOST_KEYS + 500):
+    for number in range(MAX_KEYS + 500):
         limit.take(f"nobody {number}")
 
-    assert len(limit._buckets) == MOST_KEYS
+    assert len(limit._buckets) == MAX_KEYS

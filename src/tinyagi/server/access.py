@@ -1,4 +1,4 @@
-"""Who may call: the token and its cookie, the names the daemon answers to, and the origins whose pages may ask."""
+"""Authentication and allow-lists: the token, its login cookie, the allowed Host and Origin headers, rate limits."""
 
 import asyncio
 import contextlib
@@ -28,9 +28,9 @@ from tinyagi.system.clock import wall_clock
 from tinyagi.system.files import put_in_place, write_aside
 
 _LOOPBACK_NAMES: Final = ("localhost", LOOPBACK, "[::1]")
-_EVERYWHERE: Final = frozenset({"0.0.0.0", "::", ""})  # noqa: S104 - compared with, never bound to
+_EVERYWHERE: Final = frozenset({"0.0.0.0", "::", ""})  # noqa: S104 - compared, never bound
 
-MOST_KEYS: Final = 10_000
+MAX_KEYS: Final = 10_000
 """Old keys are evicted, so memory stays bounded."""
 
 COOKIE: Final = "tinyagi"
@@ -40,7 +40,7 @@ _MAX_LENGTH: Final = 128
 
 
 class Token:
-    """The secret that every request shows, as a header or, after a login, as a cookie that does not contain it."""
+    """The API's secret. A request proves it with a bearer header or, after a login, with a cookie derived from it."""
 
     def __init__(self, secret: str, logout_file: Path | None = None) -> None:
         self._text = secret
@@ -51,7 +51,7 @@ class Token:
         return hmac.compare_digest(shown, self._secret)
 
     def caller(self, authorization: bytes | None, cookies: bytes | None) -> str | None:
-        """How the caller has shown the token, or None."""
+        """Return how the request authenticates, `token` or `office`; None without a valid credential."""
         if authorization is not None:
             return "token" if self.matches(_bearer(authorization)) else None
         if cookies is not None and self.cookies.is_valid(_cookie_of(cookies)):
@@ -59,17 +59,17 @@ class Token:
         return None
 
     def agent(self, authorization: bytes | None) -> AgentId | None:
-        """The agent whose own token the caller has shown, or None."""
+        """Return the agent whose token the request has, or None."""
         return None if authorization is None else agent_of(_bearer(authorization), self._text)
 
     @staticmethod
-    def is_shown(authorization: bytes | None, cookies: bytes | None) -> bool:
-        """True when the request has a credential, right or wrong."""
+    def has_credential(authorization: bytes | None, cookies: bytes | None) -> bool:
+        """True when the request has a credential, valid or not."""
         return authorization is not None or (cookies is not None and bool(_cookie_of(cookies)))
 
 
 class AllowedNames:
-    """The Host headers and Origins that are ours. A name that is not on the list may be another site's, rebound."""
+    """The Host and Origin headers that the daemon accepts. Another name may come from a DNS rebinding attack."""
 
     def __init__(self, settings: ServerSettings, port: int) -> None:
         own = [*_LOOPBACK_NAMES, *([] if settings.host in _EVERYWHERE else [_bracketed(settings.host)])]
@@ -77,12 +77,12 @@ class AllowedNames:
         self.origins = frozenset(origin.rstrip("/").lower() for origin in settings.allowed_origins)
 
     def is_own(self, origin: str, host: str) -> bool:
-        """True when a page of this daemon itself asks."""
+        """True when the origin is this daemon itself."""
         return origin in {f"http://{host}", f"https://{host}"}
 
 
 def check_settings(settings: ServerSettings, token: str | None) -> None:
-    """Raise InvalidInput, with the remedy, for what must not be started."""
+    """Raise InvalidInput, with the remedy, when the settings are unsafe or invalid."""
     if token is None and not is_loopback(settings.host):
         raise InvalidInput(
             f"server.host is {settings.host}, which others can reach, and there is no token. "
@@ -97,7 +97,7 @@ def check_settings(settings: ServerSettings, token: str | None) -> None:
         parts = urlsplit(origin)
         if parts.scheme not in {"http", "https"} or not parts.netloc or "*" in origin or parts.path not in {"", "/"}:
             raise InvalidInput(
-                f"server.allowed_origins has {origin!r}, which is no origin: use one such as https://office.example."
+                f"server.allowed_origins has {origin!r}, which is not an origin: use one such as https://office.example."
             )
     for name in settings.allowed_hosts:
         if not name or "*" in name or "/" in name:
@@ -128,7 +128,7 @@ def _cookie_of(header: bytes) -> bytes:
 
 
 class RateLimit:
-    """So many a minute for each key, at once or spread."""
+    """Allows `per_minute` uses of each key in a minute, in a burst or spread out; 0 sets no limit."""
 
     def __init__(self, per_minute: int, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._per_minute = per_minute
@@ -136,7 +136,7 @@ class RateLimit:
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def take(self, key: str) -> int:
-        """Take one; 0 when there was one, else the seconds until there is."""
+        """Count a use and return 0, or return the seconds until the next use is allowed."""
         if self._per_minute == 0:
             return 0
         now = self._clock()
@@ -144,12 +144,12 @@ class RateLimit:
         enough = left >= 1
         self._buckets[key] = (left - 1 if enough else left, now)
         self._buckets.move_to_end(key)
-        if len(self._buckets) > MOST_KEYS:
+        if len(self._buckets) > MAX_KEYS:
             self._buckets.popitem(last=False)
         return 0 if enough else max(1, round((1 - left) * 60 / self._per_minute))
 
     def wait(self, key: str) -> int:
-        """The seconds until there is one, without taking it."""
+        """Return the seconds until the next use is allowed, without counting one."""
         left = self._left(key, self._clock())
         return 0 if self._per_minute == 0 or left >= 1 else max(1, round((1 - left) * 60 / self._per_minute))
 
@@ -167,11 +167,11 @@ def routes(token: Token | None) -> APIRouter:
 
     @router.post("/api/login", responses=responses(401))
     async def log_in(login: Login, request: Request, response: Response) -> Ok:
-        """Exchange the token for the office's cookie; without a token set there is nothing to do."""
+        """Exchange the token for a login cookie; does nothing when no token is set."""
         if token is not None:
             if not token.matches(login.token.encode("utf-8", "replace")):
                 request.state.count_wrong_token()
-                raise HttpRefusal(401, "This is not the token; it is server.token of the settings.")
+                raise HttpRefusal(401, "The token is wrong. Use server.token from the settings.")
             response.set_cookie(
                 COOKIE,
                 token.cookies.issue(),
@@ -184,7 +184,7 @@ def routes(token: Token | None) -> APIRouter:
 
     @router.post("/api/logout")
     async def log_out(response: Response) -> Ok:
-        """End every login, in all browsers."""
+        """Log out all browsers."""
         if token is not None:
             await asyncio.to_thread(token.cookies.end_all)
         response.delete_cookie(COOKIE, httponly=True, samesite="strict")
@@ -194,12 +194,12 @@ def routes(token: Token | None) -> APIRouter:
 
 
 def _is_behind_tls(request: Request) -> bool:
-    """True when the page that logs in came over TLS: a reverse proxy ends it, and browsers name the page's origin."""
+    """True when the login page came over TLS. A reverse proxy ends TLS, so only the page's Origin shows it."""
     return request.headers.get("origin", "").lower().startswith("https://")
 
 
 class LoginCookies:
-    """A cookie is the login's instant with a keyed hash. Only the instant of the last logout is stored."""
+    """Login cookies: the time of the login with a keyed hash. Only the time of the last logout is stored."""
 
     def __init__(self, secret: bytes, file: Path | None = None, *, clock: Callable[[], int] = wall_clock) -> None:
         self._secret = secret

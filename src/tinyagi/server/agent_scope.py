@@ -1,6 +1,6 @@
-"""What an agent may call with its own token, and what it may say about itself.
+"""Limits the requests of agents with their own tokens: the routes they may call and the names they may send.
 
-The list holds what the default skills need. A route that is not listed is closed to agents.
+The list holds the routes that the default skills need. All other routes are closed to agents.
 """
 
 import re
@@ -51,7 +51,7 @@ SKILLS: Final = (
     ("GET", "/api/queue/status"),
     ("GET", "/api/queue/agents"),
 )
-"""Method and path: `*` is one step of the path, `**` the rest of it, `{self}` the caller's own id."""
+"""Method and path: `*` is one segment of the path, `**` the rest of it, `{self}` the caller's own id."""
 
 _STEPS: Final[Mapping[str, str]] = {"**": ".+", "*": "[^/]+", "{self}": "(?P<self>[^/]+)"}
 
@@ -64,42 +64,42 @@ _LISTED: Final = tuple((method, _compiled(path)) for method, path in SKILLS)
 
 
 def check_call(settings: Settings, agent: AgentId, method: str, path: str) -> None:
-    """Raise Refused unless the agent exists and may make this call."""
+    """Raise HttpRefusal unless the agent exists and may make this call."""
     if agent not in settings.agents:
-        raise HttpRefusal(401, f"This token belongs to @{agent}, and there is no such agent any more.")
+        raise HttpRefusal(401, f"This token belongs to @{agent}, which does not exist any more.")
     if not _is_listed(agent, method, path):
-        _check_wide(settings, agent, f"call {method} {one_line(path, 100)}")
+        _require_full_access(settings, agent, f"call {method} {one_line(path, 100)}")
 
 
 def check_own(settings: Settings, request: Request, agent: str) -> None:
-    """Raise Refused when an agent asks for what belongs to another one."""
+    """Raise HttpRefusal when an agent asks for the data of another agent."""
     caller = caller_of(request.scope)
     if caller is not None and caller != agent:
-        _check_wide(settings, caller, f"read what belongs to @{agent}")
+        _require_full_access(settings, caller, f"read the data of @{agent}")
 
 
 def check_part(settings: Settings, request: Request, agents: Collection[str]) -> None:
-    """Raise HttpRefusal when an agent asks for a conversation in which it has no part."""
+    """Raise HttpRefusal when an agent asks for a conversation that it is not part of."""
     caller = caller_of(request.scope)
     if caller is not None and caller not in agents:
-        _check_wide(settings, caller, "read a conversation of others")
+        _require_full_access(settings, caller, "read a conversation that it is not part of")
 
 
 def caller_of(scope: Scope) -> AgentId | None:
-    """The agent whose token the request shows; None for people and their programs."""
+    """The agent whose token the request has; None for every other caller."""
     state: Mapping[str, Any] = scope["state"]
     return state.get("agent")
 
 
-def narrow_caller_of(settings: Settings, request: Request) -> AgentId | None:
-    """The agent that calls, unless its access is wide."""
+def restricted_caller_of(settings: Settings, request: Request) -> AgentId | None:
+    """The calling agent, unless it may call every route."""
     caller = caller_of(request.scope)
-    is_wide = caller is not None and settings.agents[caller].api_access is ApiAccess.ALL
-    return None if is_wide else caller
+    has_full_access = caller is not None and settings.agents[caller].api_access is ApiAccess.ALL
+    return None if has_full_access else caller
 
 
 def own_name(request: Request, claimed: str | None) -> str | None:
-    """The id to store for the caller: what it claims, or its own when it is an agent; raise Refused if they differ."""
+    """The sender to store: an agent's own id, else the claimed one; raise HttpRefusal when an agent claims another."""
     caller = caller_of(request.scope)
     if caller is None:
         return claimed
@@ -111,7 +111,7 @@ def own_name(request: Request, claimed: str | None) -> str | None:
 
 
 def check_channel(scope: Scope, channel: str) -> str:
-    """The channel; raise Refused when an agent would write on a chat channel, whose messages are people's words."""
+    """Return the channel; raise HttpRefusal when an agent names a chat channel, where only people write."""
     agent = caller_of(scope)
     if agent is not None and channel in CHAT_CHANNELS:
         raise HttpRefusal(403, f"@{agent} may not send as a person on {channel}. Leave `channel` out.")
@@ -126,10 +126,10 @@ def _is_listed(agent: AgentId, method: str, path: str) -> bool:
     return False
 
 
-def _check_wide(settings: Settings, agent: AgentId, what: str) -> None:
+def _require_full_access(settings: Settings, agent: AgentId, what: str) -> None:
     if settings.agents[agent].api_access is not ApiAccess.ALL:
         raise HttpRefusal(
             403,
-            f"@{agent} may not {what}: its token reaches only what its skills need. "
+            f"@{agent} may not {what}: its token allows only the calls that its skills need. "
             f"To let it call everything, set agents.{agent}.api_access to `all`.",
         )

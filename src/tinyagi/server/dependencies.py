@@ -18,7 +18,7 @@ from tinyagi.store.archive import Archive, History, NoArchive, NoRecall, Recall,
 from tinyagi.store.history import ReadThroughHistory, ReadThroughTraces
 from tinyagi.store.store import Store
 
-Name = Annotated[str, Path(pattern=ID, description="Small letters, digits, - and _; at most 64.")]
+Name = Annotated[str, Path(pattern=ID, description="Lowercase letters, digits, - and _; at most 64.")]
 """The id of an agent, a team, a provider or a channel in a path."""
 Key = Annotated[str, Path(pattern=GENERATED_ID)]
 """An id that the store generated, in a path."""

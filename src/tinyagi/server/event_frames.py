@@ -27,9 +27,9 @@ NameOf = Callable[[str], str]
 """Returns an agent's display name for its id."""
 
 PAGE: Final = 256
-"""Events per read. Batches read from the log end at its multiples, so that readers come to share them."""
+"""Events per read. Batches read from the log end at multiples of it, so that readers can share them."""
 BATCH_BYTES: Final = 128 * 1024
-"""A batch ends after this size. A reader gets at most one at a time, and no more is held for it."""
+"""A batch ends after this size. A reader gets one at a time, and memory holds no more for it."""
 CACHE_BYTES: Final = 2 * 1024 * 1024
 ENTRY_BYTES: Final = 128
 """Bytes to count for a filter's entry, even when no event of the batch matches it."""
@@ -48,12 +48,12 @@ class Frame:
     conversation: str | None
     canonical: bytes
     both: bytes
-    """The alias first, without an id: a reader that has the id has both."""
+    """The alias comes first, without an id: a reader that has the id has both."""
 
 
 def frame_of(event: RecordedEvent, name_of: NameOf = str) -> Frame:
     payload = event.payload
-    # A hand-off or a move concerns both the agent that gives and the one that gets.
+    # A hand-off or a move concerns the sending and the receiving agent.
     agents = (event.agent, payload["to_agent"]) if "to_agent" in payload else (event.agent,)
     fields: Fields = {
         "timestamp": event.created_at,
@@ -87,7 +87,7 @@ def connected_frame(cursor: int | None, head: int, now: int) -> bytes:
 
 
 def reset_frame(cursor: int, reason: str, oldest: int, head: int, now: int) -> bytes:
-    """Says that events are missing before this frame; none is missing after its id."""
+    """Tells the reader that events before this frame are missing; it is complete again from this id on."""
     fields: Fields = {"timestamp": now, "reason": reason, "oldest": oldest, "head": head}
     return keep_alive_frame(cursor)[:-1] + _named("reset", _encode(fields))
 

@@ -34,17 +34,17 @@ from tinyagi.store.store import Store
 from tinyagi.system.clock import wall_clock
 
 KEEP_ALIVE: Final = timedelta(seconds=15)
-READ_AGAIN: Final = timedelta(seconds=1)
-ONE_SEND: Final = 0.0001
+READ_RETRY: Final = timedelta(seconds=1)
+SEND_SECONDS: Final = 0.0001
 """Seconds to charge for sending a loaded batch; an estimate."""
-WITH_READING: Final = 3
+READ_FACTOR: Final = 3
 """Factor on the time of encoding: the store's threads hold the interpreter about twice as long to read."""
-WOKEN_AT_ONCE: Final = 20
+WAKE_BATCH: Final = 20
 """Readers woken before other tasks get their turn in the event loop."""
 
-SHARE: Final = 0.1
-"""Of the event loop's time, for reading, encoding and waking."""
-LONGEST_WAIT: Final = 2.0
+LOOP_SHARE: Final = 0.1
+"""Share of the event loop's time for reading, encoding and waking."""
+MAX_WAIT: Final = 2.0
 """Seconds. Caps the wait after one slow piece of work, such as one during a suspend of the machine."""
 
 log = logging.getLogger(__name__)
@@ -156,7 +156,7 @@ class EventHub:
         *,
         max_readers: int,
         keep_alive: timedelta = KEEP_ALIVE,
-        read_again: timedelta = READ_AGAIN,
+        read_again: timedelta = READ_RETRY,
         clock: Callable[[], int] = wall_clock,
         name_of: NameOf = str,
     ) -> None:
@@ -240,7 +240,7 @@ class EventHub:
                 if batch is None:
                     await self.loop_share.wait()
                     batch = await self._load(after)
-                self.loop_share.charge(ONE_SEND)
+                self.loop_share.charge(SEND_SECONDS)
                 return batch
         except StoreError as error:
             self._log_unreadable(error)
@@ -265,7 +265,7 @@ class EventHub:
         began = time.perf_counter()
         self._is_unreadable = False
         batch = Batch.of_log(events, upto, self._name_of, live)
-        self.loop_share.charge((time.perf_counter() - began) * WITH_READING)
+        self.loop_share.charge((time.perf_counter() - began) * READ_FACTOR)
         return batch
 
     async def _follow(self) -> AsyncGenerator[None, None]:
@@ -293,7 +293,7 @@ class EventHub:
         if not page:
             return None
         if self.position != after:
-            # During the read the last reader left and another came, which starts elsewhere.
+            # During the read the last reader left, and a new one started at another position.
             self._due.set()
             return None
         batch = self._encode(page, page[-1].id, self._live_frames(after=after))
@@ -316,8 +316,8 @@ class EventHub:
         before = self.position
         if batch is not None:
             self.position = batch.last
-        for start in range(0, len(waiting), WOKEN_AT_ONCE):
-            await self._wake(waiting[start : start + WOKEN_AT_ONCE], progress)
+        for start in range(0, len(waiting), WAKE_BATCH):
+            await self._wake(waiting[start : start + WAKE_BATCH], progress)
         if batch is not None and self._cache.get(before) is batch:
             self._cache.add(before, batch.of_log_only())
 
@@ -386,13 +386,13 @@ class Pruned(Exception):
 class LoopShare:
     """Holds work to a share of the event loop's time; after a pause the next piece starts at once."""
 
-    def __init__(self, share: float = SHARE) -> None:
+    def __init__(self, share: float = LOOP_SHARE) -> None:
         self._share = share
         self._free_at = 0.0
 
     def charge(self, seconds: float) -> None:
         now = time.perf_counter()
-        self._free_at = min(max(self._free_at, now) + seconds / self._share, now + LONGEST_WAIT)
+        self._free_at = min(max(self._free_at, now) + seconds / self._share, now + MAX_WAIT)
 
     async def wait(self) -> None:
         """Wait until more work fits into the share."""

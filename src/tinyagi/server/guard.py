@@ -158,7 +158,7 @@ class Guard:
         by = self._token.caller(headers.authorization, headers.cookie)
         if by is not None:
             return by
-        is_guess = Token.is_shown(headers.authorization, headers.cookie)
+        is_guess = Token.has_credential(headers.authorization, headers.cookie)
         _refuse_for(self._wrong_tokens.take(address) if is_guess else self._wrong_tokens.wait(address))
         raise HttpRefusal(
             401,

@@ -145,7 +145,7 @@ class Acceptor:
             return
         protocol = self._make()
         if self._peers is not None:
-            # Now: the user of a closed connection cannot be found later.
+            # Now, because the user of a closed connection cannot be found later.
             protocol.extensions[PEER_USER] = self._peers.uid_of(accepted)
         # Count it now: `connection_made` is called after further connections are accepted.
         self._opened.add(protocol)

@@ -1,4 +1,4 @@
-"""One connection: uvicorn's HTTP protocol with limits for heads, trailers and requests that are refused half-way."""
+"""One connection: uvicorn's HTTP protocol with limits for heads, trailers and refused requests."""
 
 import asyncio
 from collections.abc import Callable
@@ -13,22 +13,22 @@ from uvicorn.server import ServerState
 MAX_HEAD_BYTES: Final = 64 * 1024
 ABORT: Final = "tinyagi.abort"
 PEER_USER: Final = "tinyagi.peer_user"
-"""There when the peer's user is checked: the user's number, or None when it is not known."""
+"""The peer's user id, or None when it is unknown; absent when users are not checked."""
 MAX_PIPELINED: Final = 64
-"""Requests of one connection that may wait for an answer: uvicorn keeps all of them in memory."""
+"""Unanswered requests per connection, at most: uvicorn keeps all of them in memory."""
 DISCARD_TIME: Final = timedelta(seconds=2)
-"""How long a refused client may go on sending: a socket closed earlier destroys the answer before it is read."""
+"""How long a refused client may keep sending: closing the socket earlier would destroy the unread answer."""
 
 
 class RequestTransport:
-    """A transport that sends the head of an answer with the first piece of its body, and closes without losing it.
+    """Sends the head of an answer together with the first part of its body, and closes without losing it.
 
-    uvicorn writes head and body one after the other; two small sends cost a system call more and wake the client twice.
+    uvicorn writes head and body separately. Two small sends cost another system call and wake the client twice.
     """
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
         self.is_receiving = False
-        """A request has begun to arrive and is not complete."""
+        """A request has started to arrive and is not complete."""
         self._transport = transport
         self._loop = loop
         self._head = b""
@@ -48,7 +48,7 @@ class RequestTransport:
             self._transport.write(data)
         elif data.startswith(b"HTTP/1."):
             self._head = data
-            # An answer without a body, or one whose body comes later.
+            # For an answer whose body comes later, or that has none.
             self._loop.call_soon(self._flush)
         else:
             self._transport.write(data)
@@ -77,15 +77,15 @@ class Connection(Protocol):
 
 
 class Connections:
-    """Both tables are in the order of time; a connection that is being answered is in neither."""
+    """The open connections, and since when each of them has been idle or unread. Both tables are ordered by time."""
 
     def __init__(self, time: Callable[[], float]) -> None:
         self._time = time
         self._all: set[Connection] = set()
         self._without_request: dict[Connection, float] = {}
-        """Since when no complete request has arrived."""
+        """Since when no complete request has arrived; without connections whose request is being answered."""
         self._unread: dict[Connection, tuple[float, int]] = {}
-        """Since when the client has read nothing, and how many bytes wait for it."""
+        """Since when the client has read nothing, and how many bytes are unsent."""
 
     @property
     def count(self) -> int:
@@ -107,7 +107,7 @@ class Connections:
         self._unread[connection] = (self._time(), connection.transport.get_write_buffer_size())
 
     def resume(self, connection: Connection) -> None:
-        """The client has read its answer: the time for its next request begins now."""
+        """The client has read its answer: its time for the next request starts now."""
         if self._unread.pop(connection, None) is not None and connection in self._without_request:
             self.wait_for_request(connection)
 
@@ -117,17 +117,17 @@ class Connections:
         self._unread.pop(connection, None)
 
     def close_oldest(self) -> bool:
-        """Close the connection that has been without a request for longest; False when all are in use."""
+        """Close the connection that has been idle longest; False when all are in use."""
         for connection in self._without_request:
             if connection not in self._unread:
-                # The table changes with the next request or connection, so it is left with the search.
+                # Now: `connection_lost` comes later, and the next call must not find this connection again.
                 del self._without_request[connection]
                 connection.transport.abort()
                 return True
         return False
 
     def close_late(self, request_seconds: float, write_seconds: float) -> None:
-        """Close connections that have sent no complete request or read nothing of their answer for so long."""
+        """Close connections that sent no complete request, or read nothing of their answer, within these times."""
         now = self._time()
         for connection, since in tuple(self._without_request.items()):
             if now - since <= request_seconds:
@@ -143,20 +143,20 @@ class Connections:
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """Bounds what is read of a request that is not complete, and lets the application cut a connection."""
+    """Limits how much is read of an incomplete request, and lets the application abort a connection."""
 
     def __init__(self, config: Config, state: ServerState, open_connections: Connections) -> None:
         super().__init__(config, state, {})
         self._open = open_connections
         self._unparsed = 0
-        """Bytes read since the request began, its head was complete or a piece of its body arrived."""
+        """Bytes read since the request started, its head ended or a part of its body arrived."""
         self._last_read = self._first_read = 0
-        """Sizes of the read that is being parsed, and of the one in which the request began."""
+        """Sizes of the current read, and of the read in which the request started."""
         self._is_in_body = False
         self._refusal = ""
         """Why the parser was stopped."""
         self.extensions: dict[str, Any] = {}
-        """Of every request of this connection, for the application."""
+        """ASGI extensions of every request of this connection."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._wire = RequestTransport(cast("asyncio.Transport", transport), self.loop)
@@ -174,15 +174,17 @@ class BoundedProtocol(HttpToolsProtocol):
         self._last_read = len(data)
         self._unparsed += self._last_read
         super().data_received(data)
-        # The parser keeps a line until its end: a head or trailer without one is seen here only.
+        # The parser buffers a line until it ends, so only this check sees a head or trailer line without an end.
         if self._unparsed > MAX_HEAD_BYTES and not self.transport.is_closing():
             self.send_400_response("The head or the trailers of the request are too large.")
 
     def on_message_begin(self) -> None:
         if len(self.pipeline) >= MAX_PIPELINED:
-            self._stop(f"{MAX_PIPELINED} requests of this connection wait. Read their answers before you send more.")
+            self._stop(
+                f"This connection has {MAX_PIPELINED} unanswered requests. Read their answers before you send more."
+            )
         super().on_message_begin()
-        # How much of this read belongs to the request is not known; its complete head is measured exactly.
+        # This read may include the end of an earlier request, so `on_headers_complete` measures the head exactly.
         self._unparsed, self._first_read = 0, self._last_read
         self._wire.is_receiving, self._is_in_body = True, False
         self._open.wait_for_request(self)
@@ -195,7 +197,7 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        # Measured only when that much was read: a usual head costs nothing.
+        # Measured only when that much was read, so a usual head costs nothing.
         if self._first_read + self._unparsed > MAX_HEAD_BYTES:
             size = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
             if size > MAX_HEAD_BYTES:
@@ -223,7 +225,7 @@ class BoundedProtocol(HttpToolsProtocol):
         is_last = not self.pipeline
         super().on_response_complete()
         if self._wire.is_receiving and self.cycle.response_complete and self.cycle.more_body:
-            # The answer is a refusal: the rest of the request is not worth reading.
+            # The request was refused before it was complete: do not read the rest.
             self.transport.close()
         if is_last:
             self._open.wait_for_request(self)
@@ -237,7 +239,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._open.resume(self)
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse a malformed request; cut the connection when an answer to an earlier one would be broken by it."""
+        """Refuse a malformed request; abort the connection when the refusal would break an earlier answer."""
         cycle: RequestResponseCycle | None = self.cycle
         if self.pipeline or (cycle and not cycle.response_complete and (cycle.response_started or not cycle.more_body)):
             self.transport.abort()
@@ -247,7 +249,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
 
 def answer_bytes(status: bytes, sentence: str) -> bytes:
-    """A whole answer that ends its connection, for refusals below the application."""
+    """A complete answer that closes its connection, for refusals without the application."""
     body = msgspec.json.encode({"error": sentence})
     return (
         b"HTTP/1.1 %s\r\ncontent-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n%s"

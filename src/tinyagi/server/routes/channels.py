@@ -1,4 +1,4 @@
-"""Channels over HTTP: started and stopped; pairings with people approved and removed."""
+"""Channels over HTTP: start and stop them; approve and remove pairings with people."""
 
 from dataclasses import asdict
 from typing import Annotated

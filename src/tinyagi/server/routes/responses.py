@@ -11,7 +11,7 @@ from tinyagi.api.base import ID, Ok
 from tinyagi.api.messages import DeliveryFailed, DeliveryNoted, PendingResponse, ResponseRow, ResponseSent, SendResponse
 from tinyagi.domain.ids import AgentId
 from tinyagi.domain.responses import NewResponse, Response
-from tinyagi.server.agent_scope import narrow_caller_of, own_name
+from tinyagi.server.agent_scope import own_name, restricted_caller_of
 from tinyagi.server.dependencies import RowId, Use, limit
 from tinyagi.server.errors import responses
 
@@ -21,7 +21,7 @@ router = APIRouter(tags=["responses"])
 @router.get("/api/responses", response_model=list[ResponseRow])
 async def recent_responses(services: Use, request: Request, limit: int = limit(20)) -> list[ResponseRow]:
     """List answers and notices, newest first; an agent gets its own."""
-    agent = narrow_caller_of(services.settings.current, request)
+    agent = restricted_caller_of(services.settings.current, request)
     return [_row(response) for response in await services.store.responses.recent(limit=limit, agent=agent)]
 
 

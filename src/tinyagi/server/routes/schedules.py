@@ -1,4 +1,4 @@
-"""Schedules: listed, added, changed, deleted."""
+"""Schedules over HTTP: list, add, change, delete."""
 
 import secrets
 from datetime import UTC, datetime, timedelta
@@ -22,13 +22,13 @@ IdOrLabel = Annotated[str, Path(min_length=1, max_length=200, description="The i
 
 @router.get("/api/schedules", tags=["schedules"])
 async def list_schedules(services: Use) -> tuple[api.Schedule, ...]:
-    """Every schedule, oldest first."""
+    """List the schedules, oldest first."""
     return tuple(map(_shown, await services.engine.schedules.all()))
 
 
 @router.post("/api/schedules", tags=["schedules"], responses=responses(409))
 async def add_schedule(services: Use, request: Request, new: api.NewSchedule) -> api.ScheduleSaved:
-    """Send a message again and again, or once at an instant."""
+    """Add a schedule: a message that is sent repeatedly, or once at a given time."""
     added = await services.engine.schedules.add(
         NewSchedule(
             label=new.label or f"{new.agent_id}-{secrets.token_hex(4)}",
@@ -53,7 +53,7 @@ async def change_schedule(
     """Change some fields of a schedule, by its id or label; a new time counts from now."""
     fields = _fields(changes)
     if (agent := caller_of(request.scope)) is not None:
-        # A schedule carries the name of the agent that last wrote it, so it may not speak on a chat channel.
+        # The schedule gets this agent as its sender, and agents may not write on chat channels.
         stored = await services.engine.schedules.all()
         for channel in [changes.channel, *(one.channel for one in stored if schedule in {one.id, one.label})]:
             check_channel(request.scope, channel or CHANNEL)
@@ -65,7 +65,7 @@ async def change_schedule(
 
 @router.delete("/api/schedules/{schedule:path}", tags=["schedules"], responses=responses(404))
 async def delete_schedule(services: Use, schedule: IdOrLabel) -> Ok:
-    """Delete a schedule, by its id or label; messages that it has sent stay."""
+    """Delete a schedule, by its id or label; messages already sent stay."""
     await services.engine.schedules.remove(schedule)
     return Ok()
 
@@ -113,5 +113,5 @@ def _shown(schedule: Schedule) -> api.Schedule:
 
 
 def _date(instant: int | None) -> datetime | None:
-    # Exact where a division by 1000 would round.
+    # Exact; a division by 1000 would round.
     return None if instant is None else datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=instant)
