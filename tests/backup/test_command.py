@@ -115,7 +115,7 @@ def test_without_a_terminal_a_home_with_data_is_not_replaced(shell: Shell) -> No
     result = shell("backup", "restore", name)
 
     assert result.exit_code == 2
-    assert "There is no terminal to ask at: add --yes." in result.stderr
+    assert "There is no terminal for a prompt: add --yes." in result.stderr
     assert state(shell.home.path) == before
 
 

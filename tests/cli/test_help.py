@@ -109,7 +109,7 @@ def test_what_destroys_asks_and_refuses_where_nobody_can_be_asked(name: str, she
     result = shell(*name.split(), *DESTROYS[name])
 
     assert result.exit_code == 2
-    assert "There is no terminal to ask at: add --yes." in result.stderr
+    assert "There is no terminal for a prompt: add --yes." in result.stderr
 
 
 def test_the_root_lists_everything(shell: Shell) -> None:

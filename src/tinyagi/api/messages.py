@@ -43,7 +43,7 @@ class MessageSent(Model):
     )
     warning: Annotated[
         str | None,
-        Field(description="Set when the text starts with an unknown name; says who got the message instead."),
+        Field(description="Set when the text starts with an unknown name; names the agent that got it instead."),
     ] = None
 
 

@@ -14,7 +14,7 @@ from tinyagi.settings.home import Home
 Kind = Literal["backup", "before-restore", "before-upgrade", "before-takeover"]
 
 MEANINGS: Final = {
-    "before-restore": "what a restore replaced",
+    "before-restore": "files that a restore replaced",
     "before-upgrade": "the database before an upgrade",
     "before-takeover": "both homes before `tinyagi migrate`",
 }

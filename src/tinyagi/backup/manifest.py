@@ -94,7 +94,7 @@ def decode_manifest(content: bytes, archive: str) -> BackupManifest:
     except (ValueError, RecursionError) as error:
         raise ArchiveRefused(f"{archive} is not a TinyAGI backup: its list of contents cannot be read.") from error
     if not isinstance(found, dict) or found.get("kind") != KIND:
-        raise ArchiveRefused(f"{archive} is not a TinyAGI backup: its list of contents is another program's.")
+        raise ArchiveRefused(f"{archive} is not a TinyAGI backup: its list of contents was written by another program.")
     if found.get("format") != FORMAT:
         raise ArchiveRefused(
             f"{archive} has format {found.get('format')!r}, and this version reads format {FORMAT}. "
@@ -133,20 +133,20 @@ def _problem(manifest: BackupManifest) -> str | None:
         return "two entries have the same name"
     if DATABASE not in {file.name for file in manifest.files}:
         return "there is no database in it"
-    unpackable = next((name for name in names if not _is_safe(name)), None)
-    if unpackable is not None:
-        return f"{unpackable!r} is not an entry of a backup"
+    unsafe = next((name for name in names if not _is_safe(name)), None)
+    if unsafe is not None:
+        return f"{unsafe!r} is not an entry of a backup"
     taken = {*(file.name for file in manifest.files), *manifest.links}
-    beneath = next((name for name in names if any(parent in taken for parent in _parents(name))), None)
-    if beneath is not None:
+    misplaced = next((name for name in names if any(parent in taken for parent in _parents(name))), None)
+    if misplaced is not None:
         # A file below a link would be written elsewhere.
-        return f"{beneath!r} is below an entry that is not a folder"
-    astray = next((name for name, target in manifest.links.items() if not stays_inside(name, target)), None)
-    if astray is not None:
-        return f"the link {astray!r} points outside its folder"
+        return f"{misplaced!r} is below an entry that is not a folder"
+    escaping = next((name for name, target in manifest.links.items() if not stays_inside(name, target)), None)
+    if escaping is not None:
+        return f"the link {escaping!r} points outside its folder"
     modes = {**manifest.folders, **{file.name: file.mode for file in manifest.files}}
-    odd = next((name for name, mode in modes.items() if mode & ~0o777), None)
-    return None if odd is None else f"{odd!r} has permissions that no backup stores"
+    wrong_mode = next((name for name, mode in modes.items() if mode & ~0o777), None)
+    return None if wrong_mode is None else f"{wrong_mode!r} has permissions that no backup stores"
 
 
 def _is_safe(name: str) -> bool:

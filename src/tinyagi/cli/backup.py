@@ -113,7 +113,7 @@ def restore(
     source = find_backup(archive, backup_home, home)
     _refuse_while_running(home)
     if has_data(home):
-        confirm(f"Replace {home.path} by {source.name}? The current files are kept.", yes=yes)
+        confirm(f"Replace {home.path} with {source.name}? The current files are kept.", yes=yes)
     with _locked(home), _lake_may_be_busy(), _bars() as step:
         done = put_back(source, home, now=time.time_ns() // 1_000_000, step=step)
     if as_json:

@@ -14,7 +14,7 @@ from tinyagi.settings.environment import snapshot
 
 if TYPE_CHECKING:
     from tinyagi.cli.settings_backend import SettingsBackend
-    from tinyagi.cli.setup_connection import Named, Trial
+    from tinyagi.cli.setup_connection import ConnectionOptions, Trial
     from tinyagi.settings.home import Home
     from tinyagi.settings.model import Settings
 
@@ -52,7 +52,7 @@ def setup(
 
     Without options it asks; without a terminal it shows what is set up. Run it again to change a part of it.
     """
-    from tinyagi.cli.setup_connection import Named, Trial
+    from tinyagi.cli.setup_connection import ConnectionOptions, Trial
     from tinyagi.settings.first_run import ensure_settings
 
     place = installation(ctx)
@@ -65,13 +65,13 @@ def setup(
     asks = can_ask() and not yes and not as_json
     if yes and not names_connection and not names_team:
         names_connection, provider = True, _best_for_new_home(place.home)
-    named = Named(provider, model, key, base_url, wire, agent, agent_name)
+    options = ConnectionOptions(provider, model, key, base_url, wire, agent, agent_name)
     done: dict[str, object] = {}
     if names_connection or (asks and not names_team):
         trial = Trial(place.home, _settings(place.home)[0], asks=asks, checks=check)
         # The option --agent alone does not choose a model.
         asks_all = asks and not any((provider, model, key, base_url, wire))
-        done |= _connect(ctx, trial, named, asks_all=asks_all)
+        done |= _connect(ctx, trial, options, asks_all=asks_all)
     if asks and not names_connection and not names_team and not _settings(place.home)[1].teams:
         note("A sample team shows how agents hand work to each other. It is scripted and needs no key.")
         sample_team = typer.confirm("Add the sample team #crew?", default=True, err=True)
@@ -82,16 +82,16 @@ def setup(
     _finish(ctx, place.home, done, as_json=as_json)
 
 
-def _connect(ctx: typer.Context, trial: "Trial", named: "Named", *, asks_all: bool) -> dict[str, object]:
+def _connect(ctx: typer.Context, trial: "Trial", options: "ConnectionOptions", *, asks_all: bool) -> dict[str, object]:
     from tinyagi.cli.setup_connection import connection_for
     from tinyagi.settings.offers import patch_of
 
-    connection, checked = trial.check(connection_for(trial, named, asks_all=asks_all))
+    connection, checked = trial.check(connection_for(trial, options, asks_all=asks_all))
     others = trial.others_changed(connection)
     is_live = edit_settings(ctx, lambda backend: _update(backend, patch_of(trial.raw, connection)))
     if others:
         names = ", ".join(f"@{name}" for name in others)
-        note(f"This also changed {names}: agents share these settings of provider, model or key.")
+        note(f"This also changed {names}, because agents share the settings of provider, model and key.")
     return {"agent": connection.agent, "check": checked, "live": is_live}
 
 

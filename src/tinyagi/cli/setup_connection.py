@@ -43,8 +43,8 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
-    """The options of the command about the connection."""
+class ConnectionOptions:
+    """The command-line options for the connection."""
 
     provider: str | None
     model: str | None
@@ -61,7 +61,7 @@ class Trial:
 
     home: Home
     raw: Mapping[str, object]
-    """The settings before."""
+    """The stored settings, before the change."""
     asks: bool
     checks: bool
     """False with --no-check, which stores a connection that does not work."""
@@ -156,27 +156,27 @@ class Trial:
         return parse_settings(edited(self.raw, patch_of(self.raw, draft), replace=False).settings)
 
 
-def connection_for(trial: Trial, named: Named, *, asks_all: bool) -> ModelConnection:
+def connection_for(trial: Trial, options: ConnectionOptions, *, asks_all: bool) -> ModelConnection:
     """Build the connection from options, then prompts, then stored settings, then the offer's defaults."""
     raw = trial.raw
-    agent = (named.agent or default_agent_of(raw)).removeprefix("@")
+    agent = (options.agent or default_agent_of(raw)).removeprefix("@")
     if not is_valid_id(agent):
         raise WrongCall(f"--agent: {agent!r} is not an id; use up to 64 lowercase letters, digits, - and _.")
     current = model_connection_of(raw, agent)
-    is_custom = named.base_url is not None and named.provider is None and current.offer.custom_id is None
-    chosen = choose_offer("custom" if is_custom else named.provider, raw, current.offer, ask=asks_all)
-    offer = _endpoint(chosen, named, asks=trial.asks, asks_all=asks_all)
-    agent_only = named.agent is not None and has_model(raw)
+    is_custom = options.base_url is not None and options.provider is None and current.offer.custom_id is None
+    chosen = choose_offer("custom" if is_custom else options.provider, raw, current.offer, ask=asks_all)
+    offer = _endpoint(chosen, options, asks=trial.asks, asks_all=asks_all)
+    agent_only = options.agent is not None and has_model(raw)
     others = [f"@{name}" for name in users_of(raw, offer.provider) if name != agent]
     if agent_only and others and offer != chosen:
         raise WrongCall(
             f"{offer.provider} is at {chosen.base_url} and is also used by {', '.join(others)}. "
             "Connect another endpoint with --provider custom:<id>, or leave out --agent to change it for all."
         )
-    model = named.model or (current.model if chosen == current.offer else None)
-    key = _key(raw, offer, named.api_key, asks=trial.asks, asks_all=asks_all)
-    draft = ModelConnection(offer, agent, model, key, named.agent_name, agent_only)
-    if named.model is None and (asks_all or (model is None and offer.model is None)):
+    model = options.model or (current.model if chosen == current.offer else None)
+    key = _key(raw, offer, options.api_key, asks=trial.asks, asks_all=asks_all)
+    draft = ModelConnection(offer, agent, model, key, options.agent_name, agent_only)
+    if options.model is None and (asks_all or (model is None and offer.model is None)):
         draft = _with_model(trial, draft)
     if draft.model is None:
         draft = replace(draft, model=offer.model)
@@ -195,24 +195,24 @@ def _with_model(trial: Trial, draft: ModelConnection) -> ModelConnection:
     return replace(draft, model=listed[0]) if offer.custom_id is not None and listed else draft
 
 
-def _endpoint(offer: Offer, named: Named, *, asks: bool, asks_all: bool) -> Offer:
+def _endpoint(offer: Offer, options: ConnectionOptions, *, asks: bool, asks_all: bool) -> Offer:
     """The offer with the address and the API format from options or prompts."""
     if offer.custom_id is None:
-        if named.base_url or named.wire:
+        if options.base_url or options.wire:
             raise WrongCall(f"{offer.id} has its own address; --base-url and --wire are for custom and ollama.")
         return offer
-    if named.base_url is not None and not is_address(named.base_url):
+    if options.base_url is not None and not is_address(options.base_url):
         raise WrongCall("--base-url: this is not an address; use http(s)://host/path without a password.")
-    url = named.base_url or offer.base_url
-    asks_address = asks and named.base_url is None and (url is None or (asks_all and offer.id == "custom"))
+    url = options.base_url or offer.base_url
+    asks_address = asks and options.base_url is None and (url is None or (asks_all and offer.id == "custom"))
     if asks_address:
         url = ask_address(url)
     if url is None:
         raise WrongCall("--base-url is missing: the address of the endpoint, http(s)://host/path.")
-    wire = named.wire or offer.wire
-    if named.wire or (asks_address and offer.harness == "api"):
+    wire = options.wire or offer.wire
+    if options.wire or (asks_address and offer.harness == "api"):
         wire = option_or_prompt(
-            named.wire, "--wire", "Its API format", default=offer.wire, choices=("openai", "anthropic")
+            options.wire, "--wire", "Its API format", default=offer.wire, choices=("openai", "anthropic")
         )
     return replace(offer, base_url=url, wire=wire)
 

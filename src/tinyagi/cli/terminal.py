@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 _WIDE: Final = 200
 """Columns when the output is not a terminal, so that little is cut."""
-_SIGNS: Final = "?#!…"
-_WHOLE: Final = frozenset("#!")
-_LEAST: Final = 8
+_MARKS: Final = "?#!…"
+_NEVER_WRAPPED: Final = frozenset("#!")
+_MIN_WIDTH: Final = 8
 """Minimum width of a text column."""
 _KEPT: Final = frozenset("\t\u200c\u200d")
 
@@ -57,7 +57,7 @@ def option_or_prompt(
     """The option's value, else the answer to a prompt; without a terminal the default, or raise WrongCall."""
     if value is None and not can_ask():
         if default is None:
-            raise WrongCall(f"{option} is missing: {question}? There is no terminal to ask at.")
+            raise WrongCall(f"{option} is missing: {question}? There is no terminal for a prompt.")
         value = default
     if value is None:
         value = _ask(question, default, choices, hidden=hidden)
@@ -79,7 +79,7 @@ def confirm(question: str, *, yes: bool) -> None:
     if yes:
         return
     if not can_ask():
-        raise WrongCall(f"{question} There is no terminal to ask at: add --yes.")
+        raise WrongCall(f"{question} There is no terminal for a prompt: add --yes.")
     if not typer.confirm(question, err=True):
         typer.echo("Nothing was changed.", err=True)
         raise typer.Exit(1)
@@ -153,15 +153,15 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, emp
         say(empty)
         return
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, header_style="bold")
-    widths = [_least_width(name, [row[number] for row in cells]) for number, name in enumerate(columns)]
+    widths = [_min_width(name, [row[number] for row in cells]) for number, name in enumerate(columns)]
     shown = _fitting(columns, widths, console().width)
     for number in shown:
         kind = columns[number][-1:]
         table.add_column(
-            columns[number].strip(_SIGNS),
+            columns[number].strip(_MARKS),
             justify="right" if kind == "#" else "left",
             overflow="fold",
-            no_wrap=kind in _WHOLE,
+            no_wrap=kind in _NEVER_WRAPPED,
             min_width=widths[number],
         )
         if kind == "…":
@@ -172,10 +172,10 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, emp
     show(table)
 
 
-def _least_width(column: str, cells: "Iterable[Text]") -> int:
-    name = column.strip(_SIGNS)
+def _min_width(column: str, cells: "Iterable[Text]") -> int:
+    name = column.strip(_MARKS)
     widest = max(len(name), *(cell.cell_len for cell in cells))
-    return widest if column[-1:] in _WHOLE else min(widest, max(len(name), _LEAST))
+    return widest if column[-1:] in _NEVER_WRAPPED else min(widest, max(len(name), _MIN_WIDTH))
 
 
 def _fitting(columns: Sequence[str], widths: Sequence[int], room: int) -> list[int]:

@@ -37,7 +37,7 @@ def trace(
     limit: Limit = 20,
     as_json: Json = False,
 ) -> None:
-    """Show a conversation: who waited, who ran, what was handed on, and what it cost."""
+    """Show a conversation: each message with its wait, its runs, its hand-offs and its cost."""
     if conversation is None:
         _list(call_daemon(ctx, lambda client: client.conversations.recent(limit=limit)), as_json=as_json)
         return

@@ -17,9 +17,9 @@ from tinyagi.domain.texts import counted, one_line
 
 RUN: Final = "█"
 WAIT: Final = "·"
-WIDEST_BAR: Final = 40
-_LEAST_BAR: Final = 10
-_LEAST_TEXT: Final = 12
+MAX_BAR: Final = 40
+_MIN_BAR: Final = 10
+_MIN_TEXT: Final = 12
 _GAP: Final = 2
 _STYLES: Final = {"done": "green", "dead": "red", "open": "yellow"}
 
@@ -73,15 +73,15 @@ class _Layout(NamedTuple):
         ran = max(3, *map(len, times))
         # The table's margin takes one column.
         room = width - 1 - ran - _GAP
-        who = min(max(3, *(name.cell_len for name in names)), max(8, room - _LEAST_BAR - _GAP))
+        who = min(max(3, *(name.cell_len for name in names)), max(8, room - _MIN_BAR - _GAP))
         room -= who + _GAP
         tokens = 7
-        if room - tokens - _GAP < _LEAST_BAR:
+        if room - tokens - _GAP < _MIN_BAR:
             return cls(who, max(1, room), ran)
         room -= tokens + _GAP
-        bar = min(WIDEST_BAR, max(_LEAST_BAR, room // 2))
+        bar = min(MAX_BAR, max(_MIN_BAR, room // 2))
         what = room - bar - _GAP
-        return cls(who, bar, ran, tokens, what) if what >= _LEAST_TEXT else cls(who, min(WIDEST_BAR, room), ran, tokens)
+        return cls(who, bar, ran, tokens, what) if what >= _MIN_TEXT else cls(who, min(MAX_BAR, room), ran, tokens)
 
 
 class _Axis:

@@ -108,7 +108,7 @@ class Audience:
     def answers(self, answer: AgentAnswer) -> None:
         """An agent answered."""
 
-    def stumbles(self, agent: str, sentence: str) -> None:
+    def reports_problem(self, agent: str, sentence: str) -> None:
         """A run failed and will be retried, a limit stopped a hand-off, or the agent is held."""
 
 
@@ -207,7 +207,7 @@ class _Follower:
         if event.type == "lane_held" and isinstance(until, int) and until:
             return self._hold(Hold.until_time(agent, event.text("reason"), until))
         if self._conversation.holds.pop(agent, None) is not None:
-            self._audience.stumbles(agent, f"@{agent} continues: {event.text('reason') or 'it was resumed'}.")
+            self._audience.reports_problem(agent, f"@{agent} continues: {event.text('reason') or 'it was resumed'}.")
         return False
 
     def _hold(self, hold: Hold) -> bool:
@@ -215,7 +215,7 @@ class _Follower:
         self._conversation.holds[hold.agent] = hold
         if (hold.agent, hold.reason) not in self._reported:
             self._reported.add((hold.agent, hold.reason))
-            self._audience.stumbles(hold.agent, hold.sentence)
+            self._audience.reports_problem(hold.agent, hold.sentence)
         return self._is_stuck()
 
     def _is_stuck(self) -> bool:
@@ -248,9 +248,9 @@ class _Follower:
                 self._hold(Hold(agent, event.text("reason"), until if isinstance(until, int) else None))
             # When the provider is unavailable, the lane is held, and the hold is reported.
             case "message_failed" if event.text("kind") != FailureKind.UNAVAILABLE:
-                self._audience.stumbles(agent, await self._failure(agent, event))
+                self._audience.reports_problem(agent, await self._failure(agent, event))
             case "loop_stopped":
-                self._audience.stumbles(agent, f"@{agent}: {event.text('reason')}")
+                self._audience.reports_problem(agent, f"@{agent}: {event.text('reason')}")
 
     async def _failure(self, agent: str, event: StreamEvent) -> str:
         """Describe why a run failed, and when the next one starts if the queue knows it."""
