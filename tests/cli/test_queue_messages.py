@@ -16,8 +16,8 @@ CODER = AgentId("coder")
 
 
 async def test_an_empty_queue_says_so(remote: Remote) -> None:
-    assert (await remote("queue", "list")).stdout == "No message waits.\n"
-    assert (await remote("queue", "list", "--agent", "@coder")).stdout == "No message waits for @coder.\n"
+    assert (await remote("queue", "list")).stdout == "No messages are waiting.\n"
+    assert (await remote("queue", "list", "--agent", "@coder")).stdout == "No messages are waiting for @coder.\n"
 
 
 async def test_waiting_messages_are_listed_with_the_reason(remote: Remote, premises: Premises) -> None:

@@ -44,7 +44,7 @@ async def test_a_dead_message_is_listed_retried_and_deleted(remote: Remote, prem
     premises.puppet.plays.clear()
     assert (await remote("queue", "retry", str(dead["id"]), "--message", "again")).exit_code == 0
     await premises.drained()
-    assert "No message is dead." in (await remote("queue", "dead")).stdout
+    assert "There are no dead messages." in (await remote("queue", "dead")).stdout
     gone = await remote("queue", "delete", str(dead["id"]), "--yes")
     assert gone.exit_code == 1
 

@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.pipeline.support import append_history, disagreeing, run, write_history
-from tinyagi.backup.create import PASSING, create
+from tinyagi.backup.create import TEMPORARY, create
 from tinyagi.backup.restore import restore
 from tinyagi.pipeline.delta.commit import CHECKPOINTS, STAGE
 from tinyagi.pipeline.errors import PipelineError
@@ -20,7 +20,7 @@ NOW = 1_794_971_700_000
 
 
 def test_the_names_that_a_backup_leaves_out_are_those_of_the_pipeline() -> None:
-    assert {SPARK, STAGE, CHECKPOINTS} <= PASSING
+    assert {SPARK, STAGE, CHECKPOINTS} <= TEMPORARY
     assert MANIFEST == "manifest.json"
 
 

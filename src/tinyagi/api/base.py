@@ -11,14 +11,14 @@ from tinyagi.domain.texts import KEY_PATTERN, check_text
 
 T = TypeVar("T")
 
-LARGEST: Final = 2**63 - 1
+MAX_INTEGER: Final = 2**63 - 1
 """The largest integer that SQLite can store."""
 
 ID: Final = r"^[a-z0-9][a-z0-9_-]{0,63}$"
 
 Id = Annotated[str, Field(pattern=ID)]
 """The id of an agent, a team, a provider or a channel."""
-Instant = Annotated[int, Field(ge=0, le=LARGEST)]
+Instant = Annotated[int, Field(ge=0, le=MAX_INTEGER)]
 """Milliseconds since 1970."""
 
 KEY: Final[JsonDict] = {"pattern": KEY_PATTERN}

@@ -23,7 +23,7 @@ from tinyagi.settings.home import make_private
 MANIFEST: Final = "manifest.json"
 LARGEST_MANIFEST: Final = 256 * 1024 * 1024
 _CHUNK: Final = 1024 * 1024
-_PACKED: Final = (".parquet", ".zip", ".gz", ".zst", ".png", ".jpg", ".jpeg", ".mp4", ".pdf")
+_COMPRESSED: Final = (".parquet", ".zip", ".gz", ".zst", ".png", ".jpg", ".jpeg", ".mp4", ".pdf")
 """Compressing these again costs time and saves nothing."""
 
 Advance = Callable[[int], None]
@@ -52,7 +52,7 @@ class ArchiveWriter:
         with os.fdopen(descriptor, "rb") as source:
             found = os.fstat(descriptor)
             info = zipfile.ZipInfo(name)
-            info.compress_type = zipfile.ZIP_STORED if name.endswith(_PACKED) else zipfile.ZIP_DEFLATED
+            info.compress_type = zipfile.ZIP_STORED if name.endswith(_COMPRESSED) else zipfile.ZIP_DEFLATED
             info.external_attr = (stat.S_IFREG | 0o600) << 16
             digest, size = hashlib.sha256(), 0
             # The file may be growing, so its final size is unknown here.

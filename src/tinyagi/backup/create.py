@@ -38,7 +38,7 @@ Step = Callable[[str, int, int], None]
 """Called with the name of the step, the amount done and the total."""
 
 # Spark's scratch files, unfinished writes, locks and compiled code: all are made again when needed.
-PASSING: Final = frozenset({"_spark", "_stage", "_checkpoints", ".writer.lock", "__pycache__"})
+TEMPORARY: Final = frozenset({"_spark", "_stage", "_checkpoints", ".writer.lock", "__pycache__"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +168,7 @@ class Contents:
             self._add_entry(name, real)
 
     def _add_folder(self, name: str, folder: Path) -> None:
-        entries = sorted(path for path in folder.iterdir() if path.name not in PASSING)
+        entries = sorted(path for path in folder.iterdir() if path.name not in TEMPORARY)
         self.folders[name] = stat.S_IMODE(folder.stat().st_mode) & 0o777
         for entry in entries:
             self._add_entry(f"{name}/{entry.name}", entry)

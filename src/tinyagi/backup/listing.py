@@ -7,7 +7,7 @@ from typing import Final, Literal
 from tinyagi.backup.archive import open_archive
 from tinyagi.backup.create import PREFIX, SUFFIX
 from tinyagi.backup.manifest import BackupError, BackupManifest
-from tinyagi.backup.restore import BEFORE
+from tinyagi.backup.restore import REPLACED_PREFIX
 from tinyagi.backup.swap import JOURNAL
 from tinyagi.settings.home import Home
 
@@ -81,7 +81,7 @@ def _kind(path: Path) -> Kind | None:
     if name.startswith("."):
         return None
     if path.is_dir():
-        if name.startswith(BEFORE):
+        if name.startswith(REPLACED_PREFIX):
             return "before-restore"
         return "before-takeover" if name.startswith("migration-") else None
     if name.endswith(SUFFIX):

@@ -27,10 +27,10 @@ from tinyagi.settings.home import Home
 from tinyagi.settings.settings_file import SettingsFile
 from tinyagi.wiring import examine_store
 
-BEFORE: Final = "before-restore-"
-_BESIDE: Final = ("-wal", "-shm", "-journal")
-"""Suffixes of the files of a database in use. SQLite would replay a leftover one into the new database."""
-_LASTING: Final = frozenset({"erasures.key"})
+REPLACED_PREFIX: Final = "before-restore-"
+_DATABASE_SUFFIXES: Final = ("-wal", "-shm", "-journal")
+"""Files that SQLite keeps beside an open database. It would replay a leftover one into the new database."""
+_ALWAYS_KEPT: Final = frozenset({"erasures.key"})
 """Kept when the archive has none, because the lake cannot be read without it."""
 
 
@@ -118,11 +118,11 @@ def _unpack(source: Path, home: Home, kept: Path, step: Step) -> Restored:
 
 def _moves(manifest: BackupManifest, stage: Home, home: Home, kept: Path, notes: list[str]) -> list[Move]:
     there = manifest.entries
-    moves = [_database_part(home, kept, ending) for ending in _BESIDE]
+    moves = [_database_part(home, kept, ending) for ending in _DATABASE_SUFFIXES]
     for entry in (home.database.name, *ENTRIES):
         if entry in there:
             moves.append(Move(stage.path / entry, home.path / entry, kept / entry))
-        elif entry not in _LASTING:
+        elif entry not in _ALWAYS_KEPT:
             moves.append(Move(None, home.path / entry, kept / entry))
     if Path(LAKE).name in there:
         moves.append(Move(stage.lake, home.lake, kept / home.lake.name))
@@ -240,5 +240,5 @@ def _free(home: Home, now: int) -> Path:
     is_near = home.backups.is_dir() and home.backups.stat().st_dev == home.path.stat().st_dev
     folder = home.backups if is_near or not home.backups.exists() else home.path
     instants = (datetime.fromtimestamp(now // 1000 + later, UTC) for later in count())
-    paths = (folder / f"{BEFORE}{instant:%Y%m%dT%H%M%SZ}" for instant in instants)
+    paths = (folder / f"{REPLACED_PREFIX}{instant:%Y%m%dT%H%M%SZ}" for instant in instants)
     return next(path for path in paths if not path.exists())

@@ -97,7 +97,7 @@ def pending(ctx: typer.Context, as_json: Json = False) -> None:
         print_json(people)
         return
     rows = [(one.code, one.channel, one.sender, one.sender_id, when(one.expires_at)) for one in people]
-    print_table(("code!", "channel!", "name", "sender id!", "expires"), rows, empty=f"No code waits. {HINT}")
+    print_table(("code!", "channel!", "name", "sender id!", "expires"), rows, empty=f"No codes are pending. {HINT}")
 
 
 @pairing_app.command("approved", epilog=examples("tinyagi pairing approved"))

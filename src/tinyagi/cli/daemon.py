@@ -241,7 +241,7 @@ def _show(
 
     heartbeat = daemon.heartbeat
     last = f", last {when(max(heartbeat.last_sent.values()))}" if heartbeat.last_sent else ""
-    channels = [f"{name} ({'runs' if one.running else 'not built yet'})" for name, one in daemon.channels.items()]
+    channels = [f"{name} ({'running' if one.running else 'not built yet'})" for name, one in daemon.channels.items()]
     print_fields(
         (
             ("TinyAGI", f"{daemon.version}, up {duration(daemon.uptime * 1000)}"),
@@ -287,7 +287,7 @@ def _lake(pipeline: "PipelineStatus") -> str:
         behind = f"{counted(pipeline.lag_events, 'event')} behind, the oldest {age} old"
     parts = (
         behind,
-        "the pipeline runs" if pipeline.running else None,
+        "the pipeline is running" if pipeline.running else None,
         None if pipeline.enabled else "the daemon does not run the pipeline",
         f"its last run failed: {pipeline.last_error}" if pipeline.last_error else None,
     )

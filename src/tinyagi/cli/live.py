@@ -70,7 +70,7 @@ class LiveView(Audience):
         self._print_note(Text(f"@{answer.agent}", style="bold cyan"))
         self._print_answer(f"{readable(answer.text)}\n")
 
-    def reports_problem(self, agent: str, sentence: str) -> None:
+    def reports(self, agent: str, sentence: str) -> None:
         self._running.pop(agent, None)
         self._refresh()
         self._print_note(Text(one_line(sentence, MAX_ERROR_CHARS), style="yellow"))

@@ -78,7 +78,7 @@ def list_waiting(ctx: typer.Context, agent: LaneOption = None, limit: Limit = 10
     now = time.time_ns() // 1_000_000
     print_entries(
         [Entry(one.id, _facts(one, now), _why(one), one.message) for one in messages],
-        empty="No message waits." if agent is None else f"No message waits for @{agent}.",
+        empty="No messages are waiting." if agent is None else f"No messages are waiting for @{agent}.",
     )
     if len(messages) == limit:
         note(f"These are the oldest {limit}. See more with --limit.")
@@ -170,7 +170,7 @@ def dead(
             )
             for one in messages
         ],
-        empty="No message is dead.",
+        empty="There are no dead messages.",
     )
 
 

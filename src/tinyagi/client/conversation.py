@@ -108,8 +108,8 @@ class Audience:
     def answers(self, answer: AgentAnswer) -> None:
         """An agent answered."""
 
-    def reports_problem(self, agent: str, sentence: str) -> None:
-        """A run failed and will be retried, a limit stopped a hand-off, or the agent is held."""
+    def reports(self, agent: str, sentence: str) -> None:
+        """A run failed and will be retried, a limit stopped a hand-off, or the agent is held or continues."""
 
 
 async def converse(
@@ -207,7 +207,7 @@ class _Follower:
         if event.type == "lane_held" and isinstance(until, int) and until:
             return self._hold(Hold.until_time(agent, event.text("reason"), until))
         if self._conversation.holds.pop(agent, None) is not None:
-            self._audience.reports_problem(agent, f"@{agent} continues: {event.text('reason') or 'it was resumed'}.")
+            self._audience.reports(agent, f"@{agent} continues: {event.text('reason') or 'it was resumed'}.")
         return False
 
     def _hold(self, hold: Hold) -> bool:
@@ -215,7 +215,7 @@ class _Follower:
         self._conversation.holds[hold.agent] = hold
         if (hold.agent, hold.reason) not in self._reported:
             self._reported.add((hold.agent, hold.reason))
-            self._audience.reports_problem(hold.agent, hold.sentence)
+            self._audience.reports(hold.agent, hold.sentence)
         return self._is_stuck()
 
     def _is_stuck(self) -> bool:
@@ -248,9 +248,9 @@ class _Follower:
                 self._hold(Hold(agent, event.text("reason"), until if isinstance(until, int) else None))
             # When the provider is unavailable, the lane is held, and the hold is reported.
             case "message_failed" if event.text("kind") != FailureKind.UNAVAILABLE:
-                self._audience.reports_problem(agent, await self._failure(agent, event))
+                self._audience.reports(agent, await self._failure(agent, event))
             case "loop_stopped":
-                self._audience.reports_problem(agent, f"@{agent}: {event.text('reason')}")
+                self._audience.reports(agent, f"@{agent}: {event.text('reason')}")
 
     async def _failure(self, agent: str, event: StreamEvent) -> str:
         """Describe why a run failed, and when the next one starts if the queue knows it."""
@@ -278,7 +278,7 @@ class _Follower:
             return event.text("responseText")
         text = str(row.get("message")).removesuffix(f"- [{event.agent}]").rstrip("\n")
         files = paths_in(str(row.get("files")))
-        return await asyncio.to_thread(_whole, text, files[-1]) if text.endswith(PREVIEW_END) and files else text
+        return await asyncio.to_thread(_full_text, text, files[-1]) if text.endswith(PREVIEW_END) and files else text
 
     async def _text(self, event: StreamEvent) -> str:
         """Return the whole answer: the stream cuts a long one."""
@@ -304,7 +304,7 @@ class _Follower:
         return not self._open
 
 
-def _whole(preview: str, file: str) -> str:
+def _full_text(preview: str, file: str) -> str:
     """Return the full text from the file if it is on this machine, else the preview with the path."""
     try:
         return Path(file).read_text(encoding="utf-8")

@@ -6,7 +6,7 @@ from typing import Annotated, Final, Protocol
 
 from fastapi import Depends, Path, Query, Request
 
-from tinyagi.api.base import ID, LARGEST
+from tinyagi.api.base import ID, MAX_INTEGER
 from tinyagi.api.board import GENERATED_ID
 from tinyagi.engine.engine import Engine
 from tinyagi.server.event_hub import EventHub
@@ -22,13 +22,13 @@ Name = Annotated[str, Path(pattern=ID, description="Lowercase letters, digits, -
 """The id of an agent, a team, a provider or a channel in a path."""
 Key = Annotated[str, Path(pattern=GENERATED_ID)]
 """An id that the store generated, in a path."""
-RowId = Annotated[int, Path(ge=1, le=LARGEST, description="The `id` from a list.")]
+RowId = Annotated[int, Path(ge=1, le=MAX_INTEGER, description="The `id` from a list.")]
 
-MOST: Final = 1_000
+MAX_ROWS: Final = 1_000
 
-Cursor = Annotated[int, Query(ge=0, le=LARGEST)]
+Cursor = Annotated[int, Query(ge=0, le=MAX_INTEGER)]
 """Start after this row id, event id or instant."""
-Before = Annotated[int | None, Query(ge=1, le=LARGEST)]
+Before = Annotated[int | None, Query(ge=1, le=MAX_INTEGER)]
 
 
 class Channel(Protocol):
@@ -94,5 +94,5 @@ Use = Annotated[Services, Depends(_services)]
 
 def limit(default: int) -> int:
     """The default of a row limit: `limit: int = limit(100)`."""
-    number: int = Query(default, ge=1, le=MOST, description="Maximum number of rows.")
+    number: int = Query(default, ge=1, le=MAX_ROWS, description="Maximum number of rows.")
     return number

@@ -9,7 +9,7 @@ from urllib.parse import parse_qs
 from fastapi import APIRouter, Query
 from starlette.types import Receive, Scope, Send
 
-from tinyagi.api.base import LARGEST
+from tinyagi.api.base import MAX_INTEGER
 from tinyagi.api.daemon import LoggedEvent
 from tinyagi.domain.errors import InvalidInput, TinyAGIError
 from tinyagi.domain.events import RecordedEvent
@@ -131,7 +131,7 @@ def _cursor(scope: Scope, after: str) -> int | None:
     name, value = ("Last-Event-ID", header) if header else ("after", after.strip())
     if not value:
         return None
-    if not (value.isascii() and value.isdigit() and len(value) < 20 and int(value) <= LARGEST):
+    if not (value.isascii() and value.isdigit() and len(value) < 20 and int(value) <= MAX_INTEGER):
         raise InvalidInput(f"{name} must be an event id, a whole number from 0, not {one_line(value, 60)!r}.")
     return int(value)
 

@@ -9,7 +9,7 @@ from fastapi.openapi.utils import get_openapi
 from pydantic import BaseModel
 from starlette.responses import RedirectResponse
 
-from tinyagi.api.base import LARGEST, Error
+from tinyagi.api.base import MAX_INTEGER, Error
 from tinyagi.api.messages import DuplicateError, MessageSent, SendMessage
 from tinyagi.server.errors import COMMON, MEANINGS, HttpRefusal
 
@@ -17,7 +17,7 @@ DESCRIPTION: Final = (
     'Teams of AI agents, coordinated through one durable queue. Errors are `{"error": "<sentence>"}`. '
     "With a token set, every call needs `Authorization: Bearer <token>`. Writes are `application/json`."
 )
-_EVENT_ID: Final = {"type": "integer", "minimum": 0, "maximum": LARGEST}
+_EVENT_ID: Final = {"type": "integer", "minimum": 0, "maximum": MAX_INTEGER}
 _REFERENCES: Final = "#/components/schemas/{model}"
 
 router = APIRouter(include_in_schema=False)

@@ -140,7 +140,7 @@ async def read_heartbeat(services: Use, agent: Name) -> AgentHeartbeat:
         content=content,
         path=str(found.workspace.heartbeat),
         enabled=period is not None if configured.enabled is None else configured.enabled,
-        interval=_whole(configured.interval),
+        interval=_as_int(configured.interval),
         every=_seconds(period),
     )
 
@@ -208,9 +208,9 @@ def _memory(folder: Path) -> tuple[str, tuple[MemoryFile, ...]]:
 
 
 def _seconds(period: timedelta | None) -> int | float | None:
-    return None if period is None else _whole(period.total_seconds())
+    return None if period is None else _as_int(period.total_seconds())
 
 
-def _whole(seconds: float | None) -> int | float | None:
+def _as_int(seconds: float | None) -> int | float | None:
     """Return a whole number as an int, so that JSON has 60 and not 60.0."""
     return int(seconds) if seconds is not None and seconds.is_integer() else seconds

@@ -15,7 +15,7 @@ from tinyagi.server.errors import responses
 
 router = APIRouter(tags=["analytics"])
 
-MOST: Final = 10_000
+MAX_ROWS: Final = 10_000
 
 TableName = Annotated[
     str, Path(pattern=r"^[a-z][a-z_.]{0,63}$", description="A name from /api/analytics, with or without `gold.`.")
@@ -23,7 +23,7 @@ TableName = Annotated[
 Day = Annotated[int, Query(ge=0, le=LATEST)] | date
 """A day in UTC: its date, or any instant of it in ms."""
 Agent = Annotated[str | None, Query(pattern=ID, description="Only rows about this agent.")]
-Limit = Annotated[int, Query(ge=1, le=MOST, description="Maximum number of rows.")]
+Limit = Annotated[int, Query(ge=1, le=MAX_ROWS, description="Maximum number of rows.")]
 
 
 @router.get("/api/analytics", response_model=list[AnalyticsTable])

@@ -19,7 +19,7 @@ router = APIRouter(tags=["logs"])
 
 log = logging.getLogger(__name__)
 
-_CHANGES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+_WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
 
 @router.get("/api/audit", response_model=list[AuditLine])
@@ -39,7 +39,7 @@ class AuditedRoute(APIRoute):
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handle = super().get_route_handler()
-        if not (self.methods or set()) & _CHANGES:
+        if not (self.methods or set()) & _WRITES:
             return handle
 
         async def handle_and_record(request: Request) -> Response:

@@ -4,7 +4,7 @@ from typing import Annotated, Final
 
 from fastapi import APIRouter, Path, Query, Request
 
-from tinyagi.api.base import ID, LARGEST
+from tinyagi.api.base import ID, MAX_INTEGER
 from tinyagi.api.conversations import (
     Conversation,
     HistoryLine,
@@ -31,8 +31,8 @@ ConversationName = Annotated[str, Path(min_length=1, max_length=MAX_MESSAGE_ID)]
 
 router = APIRouter(tags=["history"])
 
-SinceId = Annotated[int, Query(ge=0, le=LARGEST, description="Lines after this id.")]
-BeforeId = Annotated[int | None, Query(ge=1, le=LARGEST, description="Lines before this id.")]
+SinceId = Annotated[int, Query(ge=0, le=MAX_INTEGER, description="Lines after this id.")]
+BeforeId = Annotated[int | None, Query(ge=1, le=MAX_INTEGER, description="Lines before this id.")]
 
 Internal = Annotated[bool, Query(description="Include messages from teammates and chat rooms.")]
 

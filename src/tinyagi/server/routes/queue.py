@@ -272,7 +272,7 @@ def _dead(message: Message) -> DeadMessage:
     )
 
 
-class _Why(NamedTuple):
+class _WaitReason(NamedTuple):
     reason: Reason
     until: int | None = None
     behind: int | None = None
@@ -283,7 +283,7 @@ def _waiting_message(
     waiting: WaitingRow, lane: LaneState | None, running: int | None, attempts: int, now: int
 ) -> WaitingMessage:
     message = waiting.message
-    why = _why(waiting, lane, running, now)
+    why = _wait_reason(waiting, lane, running, now)
     return WaitingMessage(
         id=message.id,
         message_id=message.message_id,
@@ -306,26 +306,26 @@ def _waiting_message(
     )
 
 
-def _why(waiting: WaitingRow, lane: LaneState | None, running: int | None, now: int) -> _Why:
+def _wait_reason(waiting: WaitingRow, lane: LaneState | None, running: int | None, now: int) -> _WaitReason:
     """The reason that blocks the whole lane, otherwise the reason that blocks this message."""
     if lane is not None and lane.paused:
-        return _Why("paused")
+        return _WaitReason("paused")
     if lane is not None and lane.hold_until > now:
-        return _Why("held", until=lane.hold_until, detail=lane.hold_reason)
+        return _WaitReason("held", until=lane.hold_until, detail=lane.hold_reason)
     blocked = _blocked(waiting, now)
     if blocked is not None:
         return blocked
-    return _Why("next") if running is None else _Why("busy", behind=running)
+    return _WaitReason("next") if running is None else _WaitReason("busy", behind=running)
 
 
-def _blocked(waiting: WaitingRow, now: int) -> _Why | None:
+def _blocked(waiting: WaitingRow, now: int) -> _WaitReason | None:
     message = waiting.message
     if waiting.waits_for == "time" and message.available_at > now:
         if message.retry_count == 0:
-            return _Why("delayed", until=message.available_at)
-        return _Why("retry", until=message.available_at, detail=message.last_error)
+            return _WaitReason("delayed", until=message.available_at)
+        return _WaitReason("retry", until=message.available_at, detail=message.last_error)
     if waiting.waits_for == "team":
-        return _Why("team")
+        return _WaitReason("team")
     if waiting.behind is not None:
-        return _Why("thread", behind=waiting.behind)
-    return _Why("passive") if message.priority <= PASSIVE_PRIORITY else None
+        return _WaitReason("thread", behind=waiting.behind)
+    return _WaitReason("passive") if message.priority <= PASSIVE_PRIORITY else None
