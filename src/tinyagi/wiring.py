@@ -47,7 +47,7 @@ from tinyagi.settings.live import LiveSettings
 from tinyagi.settings.model import ServerSettings
 from tinyagi.settings.settings_file import SettingsFile
 from tinyagi.store.archive import Archive, NoArchive, NoRecall, Recall
-from tinyagi.store.backup import Copied, copy_database
+from tinyagi.store.backup import OnPagesCopied, copy_database
 from tinyagi.store.erase import Eraser
 from tinyagi.store.health import StoreHealth, read_health
 from tinyagi.store.migrations import require_current
@@ -74,7 +74,7 @@ def examine_store(home: Home) -> StoreHealth:
     return read_health(home.database)
 
 
-def copy_store(home: Home, target: Path, copied: Copied) -> None:
+def copy_store(home: Home, target: Path, copied: OnPagesCopied) -> None:
     """Copy the home's database, even while a daemon writes to it; blocks."""
     _refuse_half_restored(home)
     copy_database(home.database, target, copied)

@@ -64,5 +64,5 @@ Storable = Annotated[str, AfterValidator(_storable)]
 """Any text that SQLite can store; it may be empty."""
 Text = Annotated[Storable, AfterValidator(_not_blank), Field(json_schema_extra={"minLength": 1, "pattern": r"\S"})]
 """A text that is not blank."""
-Person = Annotated[Text, Field(max_length=256)]
+PersonName = Annotated[Text, Field(max_length=256)]
 """The name of a sender."""

@@ -9,9 +9,9 @@ from tinyagi.domain.board import AssigneeType, ProjectStatus, TaskStatus
 
 GENERATED_ID = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$"
 
-Key = Annotated[str, Field(pattern=GENERATED_ID)]
+GeneratedId = Annotated[str, Field(pattern=GENERATED_ID)]
 """An id that the store generated."""
-Column = Annotated[TaskStatus, BeforeValidator(lambda value: "in_progress" if value == "in-progress" else value)]
+BoardStatus = Annotated[TaskStatus, BeforeValidator(lambda value: "in_progress" if value == "in-progress" else value)]
 EmptyIfNone = BeforeValidator(lambda value: "" if value is None else value)
 Title = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=500)]
 Description = Annotated[str, Field(max_length=100_000)]
@@ -45,10 +45,10 @@ class NewTask(Model):
 
     title: Title
     description: Description = ""
-    status: Column = TaskStatus.BACKLOG
+    status: BoardStatus = TaskStatus.BACKLOG
     assignee: EmptyAsNone[Id] = None
     assignee_type: Annotated[EmptyAsNone[AssigneeType], Field(description="Defaults to an agent.")] = None
-    project_id: EmptyAsNone[Key] = None
+    project_id: EmptyAsNone[GeneratedId] = None
 
 
 class TaskChanges(Model):
@@ -57,10 +57,10 @@ class TaskChanges(Model):
 
     title: Title | None = None
     description: Description | None = None
-    status: EmptyAsNone[Column] = None
+    status: EmptyAsNone[BoardStatus] = None
     assignee: EmptyAsNone[Id] = None
     assignee_type: EmptyAsNone[AssigneeType] = None
-    project_id: EmptyAsNone[Key] = None
+    project_id: EmptyAsNone[GeneratedId] = None
 
 
 class TaskSaved(Ok):
@@ -70,7 +70,7 @@ class TaskSaved(Ok):
 class Reorder(Model):
     """Tasks of each column from top to bottom; omitted tasks stay in their column, after the listed ones."""
 
-    columns: dict[Column, Annotated[tuple[Key, ...], Field(max_length=10_000)]]
+    columns: dict[BoardStatus, Annotated[tuple[GeneratedId, ...], Field(max_length=10_000)]]
 
 
 class Reordered(Ok):

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field, JsonValue
 
-from tinyagi.api.base import ID, KEY, Error, Id, Model, Person, Storable, Text
+from tinyagi.api.base import ID, KEY, Error, Id, Model, PersonName, Storable, Text
 
 LONGEST_DELAY = 366 * 86_400
 
@@ -83,7 +83,7 @@ class SendResponse(Model):
     """A response to a person that does not answer a message."""
 
     channel: Id
-    sender: Person
+    sender: PersonName
     message: Annotated[Storable, Field(description="The text; may be empty only when there are files.")]
     sender_id: Annotated[Storable | None, Field(max_length=256)] = None
     agent: Annotated[Id | None, Field(description="The author: signed and formatted like this agent's answers.")] = None

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field
 
-from tinyagi.api.base import Model, Ok, Person, Text
+from tinyagi.api.base import Model, Ok, PersonName, Text
 from tinyagi.api.settings import StoredObject
 
 
@@ -40,7 +40,7 @@ class PostLine(Model):
     """A new post for a chat room."""
 
     message: Text
-    sender: Person = "user"
+    sender: PersonName = "user"
 
 
 class LinePosted(Model):

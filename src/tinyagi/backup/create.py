@@ -34,7 +34,7 @@ PATIENCE: Final = timedelta(minutes=2)
 """How long a backup with the lake waits for the pipeline to finish."""
 _LOCK_POLL: Final = timedelta(milliseconds=200)
 
-Step = Callable[[str, int, int], None]
+OnStep = Callable[[str, int, int], None]
 """Called with the name of the step, the amount done and the total."""
 
 # Spark's scratch files, unfinished writes, locks and compiled code: all are made again when needed.
@@ -60,7 +60,7 @@ def create(
     with_workspaces: bool = False,
     with_lake: bool = False,
     now: int,
-    step: Step = lambda *_: None,
+    step: OnStep = lambda *_: None,
     patience: timedelta = PATIENCE,
 ) -> Created:
     """Write one archive; on failure raise BackupError or LakeBusy and leave no files behind."""
@@ -87,7 +87,7 @@ def create(
 
 
 def _write(
-    home: Home, aside: Path, with_workspaces: bool, with_lake: bool, now: int, step: Step, patience: timedelta
+    home: Home, aside: Path, with_workspaces: bool, with_lake: bool, now: int, step: OnStep, patience: timedelta
 ) -> tuple[BackupManifest, list[str]]:
     stage = Home(aside)
     with ExitStack() as held, _new_file(aside / "archive") as file:
@@ -210,7 +210,7 @@ def _of_workspaces(home: Home) -> Contents:
 
 
 @contextmanager
-def _quiet_lake(home: Home, step: Step, patience: timedelta) -> Iterator[None]:
+def _quiet_lake(home: Home, step: OnStep, patience: timedelta) -> Iterator[None]:
     """Hold the lake's writer lock, after waiting for a running pipeline."""
     deadline = time.monotonic() + patience.total_seconds()
     with ExitStack() as held:

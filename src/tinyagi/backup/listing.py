@@ -11,7 +11,7 @@ from tinyagi.backup.restore import REPLACED_PREFIX
 from tinyagi.backup.swap import JOURNAL
 from tinyagi.settings.home import Home
 
-Kind = Literal["backup", "before-restore", "before-upgrade", "before-takeover"]
+BackupKind = Literal["backup", "before-restore", "before-upgrade", "before-takeover"]
 
 MEANINGS: Final = {
     "before-restore": "files that a restore replaced",
@@ -23,7 +23,7 @@ MEANINGS: Final = {
 @dataclass(frozen=True, slots=True)
 class Listed:
     path: Path
-    kind: Kind
+    kind: BackupKind
     created_at: int
     size: int
     manifest: BackupManifest | None = None
@@ -76,7 +76,7 @@ def _listed(path: Path) -> Listed | None:
     return Listed(path, kind, manifest.created_at, size, manifest)
 
 
-def _kind(path: Path) -> Kind | None:
+def _kind(path: Path) -> BackupKind | None:
     name = path.name
     if name.startswith("."):
         return None

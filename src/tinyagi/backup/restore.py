@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from tinyagi.backup.archive import ArchiveReader, open_archive
-from tinyagi.backup.create import Step
+from tinyagi.backup.create import OnStep
 from tinyagi.backup.manifest import ENTRIES, HOME, LAKE, ArchiveRefused, BackupError, BackupManifest
 from tinyagi.backup.swap import JOURNAL, Journal, Move, finish
 from tinyagi.domain.errors import StoreError
@@ -46,7 +46,7 @@ class Restored:
     """Sentences for the person."""
 
 
-def restore(source: Path, home: Home, *, now: int, step: Step = lambda *_: None) -> Restored:
+def restore(source: Path, home: Home, *, now: int, step: OnStep = lambda *_: None) -> Restored:
     """Restore the home from the backup; on failure raise BackupError or LakeBusy and change nothing."""
     earlier = finish(home)
     with ExitStack() as held:
@@ -69,7 +69,7 @@ def has_data(home: Home) -> bool:
     return any(os.path.lexists(home.path / entry) for entry in (home.database.name, *ENTRIES))
 
 
-def _unpack(source: Path, home: Home, kept: Path, step: Step) -> Restored:
+def _unpack(source: Path, home: Home, kept: Path, step: OnStep) -> Restored:
     with open_archive(source) as archive:
         manifest = archive.manifest
         _check_room(manifest, home)

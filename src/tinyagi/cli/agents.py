@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tinyagi.cli.context import call_daemon, edit_settings
-from tinyagi.cli.options import Agent, Json, Yes, examples
+from tinyagi.cli.options import AgentArgument, Json, Yes, examples
 from tinyagi.cli.providers import PROVIDER_NAMES, provider_named
 from tinyagi.cli.terminal import (
     WrongCall,
@@ -28,8 +28,10 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Add, show, change and remove agents.", no_args_is_help=True)
 
-Provider = Annotated[str | None, typer.Option("--provider", "-p", help=f"{PROVIDER_NAMES}. Without it, the default.")]
-Model = Annotated[str | None, typer.Option("--model", "-m", help="A model or an alias such as sonnet.")]
+ProviderOption = Annotated[
+    str | None, typer.Option("--provider", "-p", help=f"{PROVIDER_NAMES}. Without it, the default.")
+]
+ModelOption = Annotated[str | None, typer.Option("--model", "-m", help="A model or an alias such as sonnet.")]
 
 
 @app.command("list", epilog=examples("tinyagi agent list", "tinyagi agent list --json"))
@@ -47,7 +49,7 @@ def list_agents(ctx: typer.Context, as_json: Json = False) -> None:
 
 
 @app.command("show", epilog=examples("tinyagi agent show coder"))
-def show_agent(ctx: typer.Context, agent: Agent, as_json: Json = False) -> None:
+def show_agent(ctx: typer.Context, agent: AgentArgument, as_json: Json = False) -> None:
     """Show one agent with its settings and its teams."""
     fields, teams = edit_settings(ctx, lambda backend: _look_up(backend, agent))
     if as_json:
@@ -62,8 +64,8 @@ def add_agent(
     ctx: typer.Context,
     agent: Annotated[str | None, typer.Argument(help="Its id: lowercase letters, digits, - and _.")] = None,
     name: Annotated[str | None, typer.Option(help="What people call it.")] = None,
-    provider: Provider = None,
-    model: Model = None,
+    provider: ProviderOption = None,
+    model: ModelOption = None,
     prompt: Annotated[str | None, typer.Option(help="Its system prompt.")] = None,
     prompt_file: Annotated[Path | None, typer.Option(help="A file with its system prompt.")] = None,
     directory: Annotated[Path | None, typer.Option("--directory", "-d", help="Its working directory.")] = None,
@@ -98,7 +100,7 @@ def add_agent(
 )
 def remove_agent(
     ctx: typer.Context,
-    agent: Agent,
+    agent: AgentArgument,
     messages: Annotated[
         str | None, typer.Option(help="What to do with its waiting messages: dead, or move:<agent>.")
     ] = None,
@@ -131,9 +133,9 @@ def reset_agents(ctx: typer.Context, agents: Annotated[list[str], typer.Argument
 @app.command("provider", epilog=examples("tinyagi agent provider coder", "tinyagi agent provider coder codex -m gpt"))
 def agent_provider(
     ctx: typer.Context,
-    agent: Agent,
+    agent: AgentArgument,
     provider: Annotated[str | None, typer.Argument(help=f"{PROVIDER_NAMES}.")] = None,
-    model: Model = None,
+    model: ModelOption = None,
     as_json: Json = False,
 ) -> None:
     """Show or change the provider and the model of an agent."""

@@ -14,7 +14,7 @@ from tinyagi.cli.terminal import confirm, console, note, print_json, print_table
 from tinyagi.domain.texts import size_text
 
 if TYPE_CHECKING:
-    from tinyagi.backup.create import Created, Step
+    from tinyagi.backup.create import Created, OnStep
     from tinyagi.backup.listing import Listed
     from tinyagi.backup.manifest import BackupManifest
     from tinyagi.backup.restore import Restored
@@ -182,7 +182,7 @@ def _lake_may_be_busy() -> "Iterator[None]":
 
 
 @contextmanager
-def _bars() -> "Iterator[Step]":
+def _bars() -> "Iterator[OnStep]":
     """A progress bar per step; nothing when stderr is not a terminal."""
     from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn
 

@@ -31,7 +31,7 @@ UNASSIGNED: Final = "none"
 _SEND_AGAIN: Final = "To send it: tinyagi task move {0} todo, then tinyagi task move {0} in_progress"
 
 TaskName = Annotated[str, typer.Argument(metavar="TASK", help="Its identifier, such as T-3, or its id.")]
-Column = Annotated[str | None, typer.Option("--status", "-s", help=f"One of {', '.join(STATUSES)}.")]
+StatusOption = Annotated[str | None, typer.Option("--status", "-s", help=f"One of {', '.join(STATUSES)}.")]
 ProjectOption = Annotated[str | None, typer.Option("--project", "-p", help="Prefix, name or id of a project.")]
 Assignee = Annotated[str | None, typer.Option("--assign", "-a", help="An agent (@coder) or a team (#dev).")]
 
@@ -39,7 +39,9 @@ project_app = typer.Typer(help="List, add and remove projects of the board.", no
 
 
 @task_app.command("list", epilog=examples("tinyagi task list", "tinyagi task list --status in_progress --json"))
-def list_tasks(ctx: typer.Context, status: Column = None, project: ProjectOption = None, as_json: Json = False) -> None:
+def list_tasks(
+    ctx: typer.Context, status: StatusOption = None, project: ProjectOption = None, as_json: Json = False
+) -> None:
     """List the tasks of the board, column by column."""
     column = None if status is None else _status(status)
 
@@ -100,7 +102,7 @@ def add_task(
         str | None, typer.Option("--description", "-d", help="More about it; - reads it from stdin.")
     ] = None,
     assign: Assignee = None,
-    status: Column = None,
+    status: StatusOption = None,
     project: ProjectOption = None,
     as_json: Json = False,
 ) -> None:

@@ -19,7 +19,7 @@ channel_app = typer.Typer(help="Chat channels: not built yet.", no_args_is_help=
 
 KNOWN: Final = ("discord", "telegram", "whatsapp")
 
-Channel = Annotated[str, typer.Argument(help=", ".join(KNOWN))]
+ChannelArgument = Annotated[str, typer.Argument(help=", ".join(KNOWN))]
 AnyChannel = Annotated[str | None, typer.Argument(help=", ".join(KNOWN))]
 
 pairing_app = typer.Typer(help="Approve people who write from chats.", no_args_is_help=True)
@@ -42,25 +42,25 @@ def setup(channel: AnyChannel = None) -> None:
 
 
 @channel_app.command("start", epilog=examples("tinyagi channel start telegram"))
-def start(channel: Channel) -> None:
+def start(channel: ChannelArgument) -> None:
     """Start a chat channel. Not built yet."""
     raise _not_built(channel)
 
 
 @channel_app.command("stop", epilog=examples("tinyagi channel stop telegram"))
-def stop(channel: Channel) -> None:
+def stop(channel: ChannelArgument) -> None:
     """Stop a chat channel. Not built yet."""
     raise _not_built(channel)
 
 
 @channel_app.command("restart", epilog=examples("tinyagi channel restart telegram"))
-def restart(channel: Channel) -> None:
+def restart(channel: ChannelArgument) -> None:
     """Restart a chat channel. Not built yet."""
     raise _not_built(channel)
 
 
 @channel_app.command("reset", epilog=examples("tinyagi channel reset telegram --yes"))
-def reset(ctx: typer.Context, channel: Channel, yes: Yes = False) -> None:
+def reset(ctx: typer.Context, channel: ChannelArgument, yes: Yes = False) -> None:
     """Remove a channel's stored secrets and settings, such as those of an earlier version."""
 
     async def forget(backend: "SettingsBackend") -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from tinyagi.cli.context import call_daemon
-from tinyagi.cli.options import Json, Limit, Team
+from tinyagi.cli.options import Json, LimitOption, TeamArgument
 from tinyagi.cli.terminal import print_json, readable, say, when
 from tinyagi.settings.environment import snapshot
 
@@ -20,10 +20,10 @@ MAX_NEW_LINES: Final = 1_000
 
 def chatroom(
     ctx: typer.Context,
-    team: Team,
+    team: TeamArgument,
     message: Annotated[str | None, typer.Argument(help="The message to post; without it, the room is shown.")] = None,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Keep showing new messages.")] = False,
-    limit: Limit = 50,
+    limit: LimitOption = 50,
     sender: Annotated[str | None, typer.Option(help="The sender; your login name by default.")] = None,
     as_json: Json = False,
 ) -> None:

@@ -10,7 +10,7 @@ import typer
 from tinyagi.cli.options import HomeOption, Json, Yes
 
 if TYPE_CHECKING:
-    from tinyagi.legacy.apply import Copied
+    from tinyagi.legacy.apply import OnFileCopied
     from tinyagi.legacy.old_home import OldHome
     from tinyagi.legacy.plan import FileCopy, ImportPlan, ImportReport
     from tinyagi.settings.home import Home
@@ -116,7 +116,7 @@ def _show(plan: "ImportPlan") -> None:
 
 
 @contextmanager
-def _progress(plan: "ImportPlan") -> "Iterator[Copied]":
+def _progress(plan: "ImportPlan") -> "Iterator[OnFileCopied]":
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 
     from tinyagi.cli.terminal import console

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
-Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=1000, help="Show at most this many.")]
+LimitOption = Annotated[int, typer.Option("--limit", "-n", min=1, max=1000, help="Show at most this many.")]
 
 HomeOption = Annotated[
     Path | None, typer.Option(help="The folder of this installation; TINYAGI_HOME or ~/.tinyagi by default.")
@@ -48,15 +48,15 @@ def _names(place: Installation, sections: tuple[str, ...], incomplete: str) -> l
     return [name for names in found if isinstance(names, Mapping) for name in names if name.startswith(incomplete)]
 
 
-Agent = Annotated[str, typer.Argument(help="The agent's id.", autocompletion=_complete_agents)]
+AgentArgument = Annotated[str, typer.Argument(help="The agent's id.", autocompletion=_complete_agents)]
 AgentOption = Annotated[
     str | None, typer.Option("--agent", "-a", help="An agent or a team.", autocompletion=_complete_both)
 ]
 LaneOption = Annotated[
     str | None, typer.Option("--agent", "-a", help="Only for this agent.", autocompletion=_complete_agents)
 ]
-Recipient = Annotated[str, typer.Option("--to", help="The new recipient.", autocompletion=_complete_agents)]
-Team = Annotated[str, typer.Argument(help="The team's id.", autocompletion=_complete_teams)]
+RecipientOption = Annotated[str, typer.Option("--to", help="The new recipient.", autocompletion=_complete_agents)]
+TeamArgument = Annotated[str, typer.Argument(help="The team's id.", autocompletion=_complete_teams)]
 CustomProvider = Annotated[str, typer.Argument(help="The provider's id.", autocompletion=_complete_providers)]
 
 

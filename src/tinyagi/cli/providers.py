@@ -35,7 +35,7 @@ CUSTOM: Final = "custom:"
 
 CHECK_EXAMPLES = examples("tinyagi provider check", "tinyagi provider check ollama --model llama3.2")
 
-Use = tuple[str, str | None]
+ProviderAndModel = tuple[str, str | None]
 """A provider and its model, if one is set."""
 
 PROVIDER_NAMES: Final = (
@@ -271,15 +271,15 @@ def check_providers(
         raise typer.Exit(FAILED)
 
 
-def _users(settings: "Settings") -> dict[Use, str]:
-    users: dict[Use, str] = {}
+def _users(settings: "Settings") -> dict[ProviderAndModel, str]:
+    users: dict[ProviderAndModel, str] = {}
     for name, agent in settings.agents.items():
         use = (agent.provider or settings.models.provider, agent.model)
         users[use] = f"{users[use]}, @{name}" if use in users else f"@{name}"
     return users
 
 
-def _checked(settings: "Settings", use: Use, home: "Home") -> tuple[bool, str]:
+def _checked(settings: "Settings", use: ProviderAndModel, home: "Home") -> tuple[bool, str]:
     import asyncio
 
     from tinyagi.daemon.provider_check import CheckFailed, check_provider, setup_of

@@ -6,7 +6,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tinyagi.cli.context import call_daemon
-from tinyagi.cli.options import Agent, Json, LaneOption, Limit, Recipient, Yes, check_agent, examples
+from tinyagi.cli.options import (
+    AgentArgument,
+    Json,
+    LaneOption,
+    LimitOption,
+    RecipientOption,
+    Yes,
+    check_agent,
+    examples,
+)
 from tinyagi.cli.terminal import (
     Entry,
     WrongCall,
@@ -61,7 +70,7 @@ def status(ctx: typer.Context, as_json: Json = False) -> None:
         )
 
 
-def list_waiting(ctx: typer.Context, agent: LaneOption = None, limit: Limit = 100, as_json: Json = False) -> None:
+def list_waiting(ctx: typer.Context, agent: LaneOption = None, limit: LimitOption = 100, as_json: Json = False) -> None:
     """List waiting messages, oldest first, and why each one waits."""
     agent = agent and agent.removeprefix("@")
 
@@ -120,7 +129,7 @@ def cancel(
 app.command("cancel", epilog=CANCEL_EXAMPLES)(cancel)
 
 
-def move(ctx: typer.Context, ids: MessageIds, to: Recipient) -> None:
+def move(ctx: typer.Context, ids: MessageIds, to: RecipientOption) -> None:
     """Move waiting messages to another agent."""
 
     async def move_each(client: "AsyncClient") -> None:
@@ -138,7 +147,7 @@ app.command("move", epilog=MOVE_EXAMPLES)(move)
 def dead(
     ctx: typer.Context,
     agent: LaneOption = None,
-    limit: Limit = 100,
+    limit: LimitOption = 100,
     as_json: Json = False,
 ) -> None:
     """List messages that won't be retried automatically, with the reason."""
@@ -194,14 +203,14 @@ def delete(ctx: typer.Context, message: DeadId, yes: Yes = False) -> None:
 
 
 @app.command("pause", epilog=examples("tinyagi queue pause coder"))
-def pause(ctx: typer.Context, agent: Agent) -> None:
+def pause(ctx: typer.Context, agent: AgentArgument) -> None:
     """Pause an agent: the current run finishes, new messages wait."""
     call_daemon(ctx, lambda client: client.queue.pause(agent))
     say(f"@{agent} is paused. Resume it: tinyagi queue resume {agent}")
 
 
 @app.command("resume", epilog=examples("tinyagi queue resume coder"))
-def resume(ctx: typer.Context, agent: Agent) -> None:
+def resume(ctx: typer.Context, agent: AgentArgument) -> None:
     """Resume an agent after a pause or a hold."""
     call_daemon(ctx, lambda client: client.queue.resume(agent))
     say(f"@{agent} is resumed.")

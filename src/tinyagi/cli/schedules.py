@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Send messages at certain times.", no_args_is_help=True)
 
-Name = Annotated[str, typer.Argument(help="The label or the id of a schedule.")]
+ScheduleArgument = Annotated[str, typer.Argument(help="The label or the id of a schedule.")]
 
 
 @app.command("list", epilog=examples("tinyagi schedule list"))
@@ -74,7 +74,7 @@ def add_schedule(
 
 
 @app.command("remove", epilog=examples("tinyagi schedule remove morning --yes"))
-def remove_schedule(ctx: typer.Context, schedule: Name, yes: Yes = False) -> None:
+def remove_schedule(ctx: typer.Context, schedule: ScheduleArgument, yes: Yes = False) -> None:
     """Remove a schedule."""
 
     async def remove(client: "AsyncClient") -> None:
@@ -86,14 +86,14 @@ def remove_schedule(ctx: typer.Context, schedule: Name, yes: Yes = False) -> Non
 
 
 @app.command("enable", epilog=examples("tinyagi schedule enable morning"))
-def enable(ctx: typer.Context, schedule: Name) -> None:
+def enable(ctx: typer.Context, schedule: ScheduleArgument) -> None:
     """Enable a schedule."""
     changed = _switch(ctx, schedule, enabled=True)
     say(f"Enabled schedule {changed.label}. Next run: {at(changed.next_at) or 'none'}")
 
 
 @app.command("disable", epilog=examples("tinyagi schedule disable morning"))
-def disable(ctx: typer.Context, schedule: Name) -> None:
+def disable(ctx: typer.Context, schedule: ScheduleArgument) -> None:
     """Disable a schedule until it is enabled again."""
     say(f"Disabled schedule {_switch(ctx, schedule, enabled=False).label}.")
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tinyagi.settings.home import Home
     from tinyagi.settings.model import Settings
 
-Provider = Annotated[
+ProviderOption = Annotated[
     str | None,
     typer.Option(
         "--provider", "-p",
@@ -29,7 +29,7 @@ Provider = Annotated[
 
 def setup(
     ctx: typer.Context,
-    provider: Provider = None,
+    provider: ProviderOption = None,
     model: Annotated[str | None, typer.Option("--model", "-m", help="A model or an alias such as sonnet.")] = None,
     key_env: Annotated[str | None, typer.Option(help="Store the key from this environment variable.")] = None,
     key_stdin: Annotated[bool, typer.Option("--api-key-stdin", help="Read the key from stdin and store it.")] = False,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tinyagi.cli.context import edit_settings
-from tinyagi.cli.options import Agent, Json, Team, Yes, examples
+from tinyagi.cli.options import AgentArgument, Json, TeamArgument, Yes, examples
 from tinyagi.cli.terminal import (
     WrongCall,
     confirm,
@@ -44,7 +44,7 @@ def list_teams(ctx: typer.Context, as_json: Json = False) -> None:
 
 
 @app.command("show", epilog=examples("tinyagi team show dev"))
-def show_team(ctx: typer.Context, team: Team, as_json: Json = False) -> None:
+def show_team(ctx: typer.Context, team: TeamArgument, as_json: Json = False) -> None:
     """Show one team."""
     fields = edit_settings(ctx, lambda backend: _look_up(backend, team))
     if as_json:
@@ -76,7 +76,7 @@ def add_team(
 
 
 @app.command("remove", epilog=examples("tinyagi team remove dev --yes"))
-def remove_team(ctx: typer.Context, team: Team, yes: Yes = False) -> None:
+def remove_team(ctx: typer.Context, team: TeamArgument, yes: Yes = False) -> None:
     """Remove a team; its agents are kept."""
 
     async def remove(backend: "SettingsBackend") -> None:
@@ -93,8 +93,8 @@ def remove_team(ctx: typer.Context, team: Team, yes: Yes = False) -> None:
 )
 def add_member(
     ctx: typer.Context,
-    team: Team,
-    agent: Agent,
+    team: TeamArgument,
+    agent: AgentArgument,
     leader: Annotated[bool, typer.Option("--leader", help="Make it the leader of the team.")] = False,
 ) -> None:
     """Add an agent to a team."""
@@ -111,8 +111,8 @@ def add_member(
 @app.command("remove-agent", epilog=examples("tinyagi team remove-agent dev writer"))
 def remove_member(
     ctx: typer.Context,
-    team: Team,
-    agent: Agent,
+    team: TeamArgument,
+    agent: AgentArgument,
     leader: Annotated[str | None, typer.Option(help="The new leader, when the leader is removed.")] = None,
 ) -> None:
     """Remove an agent from a team; the agent itself is kept."""

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tinyagi.cli.context import call_daemon
-from tinyagi.cli.options import Json, LaneOption, Limit, check_agent, examples
+from tinyagi.cli.options import Json, LaneOption, LimitOption, check_agent, examples
 from tinyagi.cli.terminal import (
     Entry,
     WrongCall,
@@ -34,7 +34,7 @@ def trace(
         str | None, typer.Argument(help="Its id, or `last`; without it, recent conversations are listed.")
     ] = None,
     full: Annotated[bool, typer.Option("--full", "-f", help="Print every answer in full below the chart.")] = False,
-    limit: Limit = 20,
+    limit: LimitOption = 20,
     as_json: Json = False,
 ) -> None:
     """Show a conversation: each message with its wait, its runs, its hand-offs and its cost."""

@@ -14,7 +14,7 @@ from tinyagi.settings.home import Home
 from tinyagi.settings.settings_file import SettingsFile
 from tinyagi.wiring import open_engine
 
-Progress = Callable[[str, float], None]
+OnProgress = Callable[[str, float], None]
 """Called with the name of the measurement and its progress from 0 to 1."""
 
 AGENTS: Final = ("one", "two", "three", "four")
@@ -32,7 +32,7 @@ class Measured:
     runs_per_second: float
 
 
-async def run_bench(folder: Path, seconds: float, progress: Progress) -> Measured:
+async def run_bench(folder: Path, seconds: float, progress: OnProgress) -> Measured:
     """Enqueue for this many seconds, then run the messages for as long, in a new home below the folder."""
     home = Home(folder / "home")
     home.prepare()

@@ -21,11 +21,11 @@ from tinyagi.settings.settings_file import SettingsFile
 from tinyagi.store.store import Store
 from tinyagi.wiring import open_inbox
 
-Copied = Callable[[FileCopy], None]
+OnFileCopied = Callable[[FileCopy], None]
 """Called after each file that was copied."""
 
 
-async def apply_plan(plan: ImportPlan, *, now: int, copied: Copied = lambda _: None) -> ImportReport:
+async def apply_plan(plan: ImportPlan, *, now: int, copied: OnFileCopied = lambda _: None) -> ImportReport:
     """Apply the plan; raise Conflict and change nothing when a daemon is running."""
     refuse_while_running(plan.source, plan.home.path)
     plan.home.prepare()

@@ -16,8 +16,8 @@ from tinyagi.system.files import put_in_place, write_aside
 
 LEDGER_NAME: Final = "migrated.json"
 
-Kind = Literal["projects", "tasks", "comments", "schedules", "pairings"]
-_KINDS: Final[tuple[Kind, ...]] = ("projects", "tasks", "comments", "schedules", "pairings")
+RecordKind = Literal["projects", "tasks", "comments", "schedules", "pairings"]
+_KINDS: Final[tuple[RecordKind, ...]] = ("projects", "tasks", "comments", "schedules", "pairings")
 BEGUN: Final = "begun"
 DONE: Final = "done"
 
@@ -127,13 +127,13 @@ class ImportLedger:
         found = _read(self._path) if home.database.exists() else {}
         databases = found.get("databases")
         self._databases = dict(databases) if isinstance(databases, Mapping) else {}
-        self._taken: dict[Kind, set[str]] = {kind: _texts(found.get(kind)) for kind in _KINDS}
+        self._taken: dict[RecordKind, set[str]] = {kind: _texts(found.get(kind)) for kind in _KINDS}
 
-    def taken(self, kind: Kind) -> Set[str]:
+    def taken(self, kind: RecordKind) -> Set[str]:
         """Ids in the old home; labels for schedules, channel and id for paired people."""
         return self._taken[kind]
 
-    def take(self, records: Mapping[Kind, Iterable[str]]) -> None:
+    def take(self, records: Mapping[RecordKind, Iterable[str]]) -> None:
         """List the records as imported; durable on return."""
         for kind, ids in records.items():
             self._taken[kind].update(ids)

@@ -18,9 +18,9 @@ from tinyagi.store.archive import Archive, History, NoArchive, NoRecall, Recall,
 from tinyagi.store.history import ReadThroughHistory, ReadThroughTraces
 from tinyagi.store.store import Store
 
-Name = Annotated[str, Path(pattern=ID, description="Lowercase letters, digits, - and _; at most 64.")]
+NamePath = Annotated[str, Path(pattern=ID, description="Lowercase letters, digits, - and _; at most 64.")]
 """The id of an agent, a team, a provider or a channel in a path."""
-Key = Annotated[str, Path(pattern=GENERATED_ID)]
+KeyPath = Annotated[str, Path(pattern=GENERATED_ID)]
 """An id that the store generated, in a path."""
 RowId = Annotated[int, Path(ge=1, le=MAX_INTEGER, description="The `id` from a list.")]
 
@@ -88,7 +88,7 @@ def _services(request: Request) -> Services:
     return services
 
 
-Use = Annotated[Services, Depends(_services)]
+ServicesDep = Annotated[Services, Depends(_services)]
 """A route's first parameter: `services: Use`."""
 
 

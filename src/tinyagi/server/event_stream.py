@@ -14,7 +14,7 @@ from tinyagi.api.daemon import LoggedEvent
 from tinyagi.domain.errors import InvalidInput, TinyAGIError
 from tinyagi.domain.events import RecordedEvent
 from tinyagi.domain.texts import one_line
-from tinyagi.server.dependencies import Cursor, Use, limit
+from tinyagi.server.dependencies import Cursor, ServicesDep, limit
 from tinyagi.server.errors import error_response
 from tinyagi.server.event_frames import EventFilter, connected_frame, reset_frame
 from tinyagi.server.event_hub import EventHub, Subscriber
@@ -138,7 +138,7 @@ def _cursor(scope: Scope, after: str) -> int | None:
 
 @router.get("/api/events", response_model=list[LoggedEvent])
 async def read_events(
-    services: Use, after: Cursor = 0, event_type: EventType = None, limit: int = limit(100)
+    services: ServicesDep, after: Cursor = 0, event_type: EventType = None, limit: int = limit(100)
 ) -> list[LoggedEvent]:
     """List the events after `after` in order. Live events, such as progress, are not in the log."""
     events = await services.store.events.read_after(after, event_type=event_type, limit=limit, bounded=True)

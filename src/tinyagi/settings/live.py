@@ -22,7 +22,7 @@ NEEDS_RESTART: Final = ("home", "store", "server")
 _NO_CONTENT: Final = object()
 """Differs from any content; None is the content of a missing file."""
 
-Rejected = Callable[[str], Awaitable[None]]
+OnRejected = Callable[[str], Awaitable[None]]
 """Called with the reason when an edit is rejected, once per bad content."""
 
 
@@ -36,7 +36,7 @@ class LiveSettings:
     def __init__(self, file: SettingsFile, *, every: timedelta = EVERY) -> None:
         """Read the file; raise InvalidSettings when it is not valid."""
         self._file = file
-        self._on_rejected: Rejected = _log_rejected
+        self._on_rejected: OnRejected = _log_rejected
         self._every = every
         self._stamp = file.stamp()
         self._loaded = file.read()
@@ -106,7 +106,7 @@ class LiveSettings:
             elif content != self._reported:
                 await self._load_changed(stamp, content)
 
-    async def keep_looking(self, on_rejected: Rejected) -> AsyncGenerator[None, None]:
+    async def keep_looking(self, on_rejected: OnRejected) -> AsyncGenerator[None, None]:
         """Poll the file for ever, and report rejected edits."""
         self._on_rejected = on_rejected
         while True:

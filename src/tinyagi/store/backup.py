@@ -10,7 +10,7 @@ import apsw
 from tinyagi.store.connection import load_statements, store_error
 from tinyagi.system.processes import ProcessIdentity
 
-Copied = Callable[[int, int], None]
+OnPagesCopied = Callable[[int, int], None]
 """Called with the number of copied pages and the total."""
 
 PAGES: Final = 2_000
@@ -18,7 +18,7 @@ _BUSY_TIMEOUT_MS: Final = 5_000
 _NO_PROCESS: Final = ProcessIdentity(host="", boot="", pid=0, started=None)
 
 
-def copy_connected(connection: apsw.Connection, target: Path, copied: Copied = lambda *_: None) -> None:
+def copy_connected(connection: apsw.Connection, target: Path, copied: OnPagesCopied = lambda *_: None) -> None:
     """Copy a snapshot of the database into a new file, readable by its owner only. Writers are not blocked."""
     target.touch(mode=0o600)
     with contextlib.closing(apsw.Connection(str(target))) as copy:
@@ -36,7 +36,7 @@ def copy_connected(connection: apsw.Connection, target: Path, copied: Copied = l
         copy.pragma("journal_mode", "delete")
 
 
-def copy_database(source: Path, target: Path, copied: Copied = lambda *_: None) -> None:
+def copy_database(source: Path, target: Path, copied: OnPagesCopied = lambda *_: None) -> None:
     """Copy a database that other processes may be using, and release the claims in the copy.
 
     No process works on the copy. With live claims, a home restored beside the original would wait for runs of the

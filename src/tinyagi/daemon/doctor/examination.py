@@ -18,7 +18,7 @@ CHECKS: Final[Mapping[str, Check]] = {
     "Disk": installation.disk,
     "Home": installation.home,
     "Settings": installation.settings,
-    "File modes": installation.private_files,
+    "File modes": installation.file_modes,
     "Earlier version": installation.old_home,
     "Database": installation.database,
     "Backup": installation.backups,

@@ -105,7 +105,7 @@ def settings(context: CheckContext) -> Iterator[Finding]:
             yield warning("Settings", sentence, f"Rename or remove it in {context.home.settings_file}.")
 
 
-def private_files(context: CheckContext) -> Iterator[Finding]:
+def file_modes(context: CheckContext) -> Iterator[Finding]:
     """Files that may hold secrets or messages."""
     home = context.home
     databases = (home.database.with_name(f"{home.database.name}{end}") for end in ("", "-wal", "-shm"))

@@ -32,7 +32,7 @@ from tinyagi.api.base import Ok
 from tinyagi.domain.ids import AgentId
 from tinyagi.domain.routing import Agent
 from tinyagi.engine.agent_admin import AgentAdmin, EndMessages, MoveMessages
-from tinyagi.server.dependencies import Name, Services, Use
+from tinyagi.server.dependencies import NamePath, Services, ServicesDep
 from tinyagi.server.errors import HttpRefusal, responses
 from tinyagi.server.routes.audit import audited_router, set_audit_detail
 from tinyagi.settings.effective import heartbeat_of
@@ -50,14 +50,14 @@ T = TypeVar("T")
 
 
 @router.get("/api/agents", tags=["agents"], response_model_exclude_unset=True)
-async def list_agents(services: Use) -> dict[str, AgentFields]:
+async def list_agents(services: ServicesDep) -> dict[str, AgentFields]:
     """List every agent by id with its effective values; secrets are masked."""
     listed = listed_agents(services.settings.raw, services.home)
     return {agent: AgentFields.model_validate(fields) for agent, fields in listed.items()}
 
 
 @router.put("/api/agents/{agent}", tags=["agents"], response_model_exclude_unset=True, responses=responses(409))
-async def save_agent(services: Use, request: Request, agent: Name, fields: AgentFields) -> AgentSaved:
+async def save_agent(services: ServicesDep, request: Request, agent: NamePath, fields: AgentFields) -> AgentSaved:
     """Add an agent with its workspace, or change some of its fields."""
     patch = fields.patch()
     try:
@@ -70,7 +70,9 @@ async def save_agent(services: Use, request: Request, agent: Name, fields: Agent
 
 
 @router.delete("/api/agents/{agent}", tags=["agents"], responses=responses(404, 409))
-async def delete_agent(services: Use, request: Request, agent: Name, messages: Messages = None) -> AgentDeleted:
+async def delete_agent(
+    services: ServicesDep, request: Request, agent: NamePath, messages: Messages = None
+) -> AgentDeleted:
     """Delete an agent and remove it from its teams, where the next member leads. Its workspace stays."""
     waiting: MoveMessages | EndMessages | None = None
     if messages is not None:
@@ -85,7 +87,7 @@ def _admin(services: Services) -> AgentAdmin:
 
 
 @router.get("/api/agents/{agent}/skills", tags=["agents"], responses=responses(404, 409))
-async def list_agent_skills(services: Use, agent: Name) -> tuple[Skill, ...]:
+async def list_agent_skills(services: ServicesDep, agent: NamePath) -> tuple[Skill, ...]:
     """List the skills in an agent's workspace."""
     workspace = _workspace(services, agent).workspace
     skills = await _in_thread(lambda: list_skills(resolve_inside(workspace.path, workspace.skills)))
@@ -95,7 +97,7 @@ async def list_agent_skills(services: Use, agent: Name) -> tuple[Skill, ...]:
 # Undocumented: clients of the original call these, and TinyAGI has no registry.
 @router.get("/api/agents/{agent}/skills/registry", include_in_schema=False)
 @router.post("/api/agents/{agent}/skills/install", include_in_schema=False)
-async def refuse_skill_registry(services: Use, agent: Name) -> Ok:
+async def refuse_skill_registry(services: ServicesDep, agent: NamePath) -> Ok:
     """Answer 501 with the way to install a skill by hand."""
     skills = _workspace(services, agent).workspace.skills
     raise HttpRefusal(
@@ -106,7 +108,7 @@ async def refuse_skill_registry(services: Use, agent: Name) -> Ok:
 
 
 @router.get("/api/agents/{agent}/system-prompt", tags=["agents"], responses=responses(404, 409))
-async def read_system_prompt(services: Use, agent: Name) -> SystemPrompt:
+async def read_system_prompt(services: ServicesDep, agent: NamePath) -> SystemPrompt:
     """Read the owner's part of an agent's prompt: AGENTS.md in its workspace."""
     found = _workspace(services, agent)
     content = await _in_thread(lambda: read_whole(found.workspace.path, found.workspace.owner_text))
@@ -114,7 +116,7 @@ async def read_system_prompt(services: Use, agent: Name) -> SystemPrompt:
 
 
 @router.put("/api/agents/{agent}/system-prompt", tags=["agents"], responses=responses(404, 409))
-async def write_system_prompt(services: Use, agent: Name, new: NewSystemPrompt) -> SystemPromptSaved:
+async def write_system_prompt(services: ServicesDep, agent: NamePath, new: NewSystemPrompt) -> SystemPromptSaved:
     """Replace AGENTS.md; it takes effect with the agent's next run."""
     found = _workspace(services, agent)
     await _in_thread(lambda: found.write(found.workspace.owner_text, new.content))
@@ -122,7 +124,7 @@ async def write_system_prompt(services: Use, agent: Name, new: NewSystemPrompt) 
 
 
 @router.get("/api/agents/{agent}/memory", tags=["agents"], responses=responses(404, 409))
-async def read_memory(services: Use, agent: Name) -> AgentMemory:
+async def read_memory(services: ServicesDep, agent: NamePath) -> AgentMemory:
     """Read an agent's memory: the index in its prompt, and the files."""
     folder = _workspace(services, agent).workspace.memory
     index, found = await _in_thread(lambda: _memory(folder))
@@ -130,7 +132,7 @@ async def read_memory(services: Use, agent: Name) -> AgentMemory:
 
 
 @router.get("/api/agents/{agent}/heartbeat", tags=["agents"], responses=responses(404, 409))
-async def read_heartbeat(services: Use, agent: Name) -> AgentHeartbeat:
+async def read_heartbeat(services: ServicesDep, agent: NamePath) -> AgentHeartbeat:
     """Read an agent's heartbeat: its prompt and its interval."""
     found = _workspace(services, agent)
     content = await _in_thread(lambda: read_whole(found.workspace.path, found.workspace.heartbeat))
@@ -146,7 +148,9 @@ async def read_heartbeat(services: Use, agent: Name) -> AgentHeartbeat:
 
 
 @router.put("/api/agents/{agent}/heartbeat", tags=["agents"], responses=responses(404, 409))
-async def write_heartbeat(services: Use, request: Request, agent: Name, new: NewHeartbeat) -> HeartbeatSaved:
+async def write_heartbeat(
+    services: ServicesDep, request: Request, agent: NamePath, new: NewHeartbeat
+) -> HeartbeatSaved:
     """Change the prompt or interval of an agent's heartbeat, or switch it on or off."""
     found, fields = _workspace(services, agent), new.model_fields_set
     if new.content is not None:
@@ -164,7 +168,7 @@ async def write_heartbeat(services: Use, request: Request, agent: Name, new: New
 
 
 @router.post("/api/agents/{agent}/reset", tags=["agents"], responses=responses(404))
-async def reset_agent(services: Use, request: Request, agent: Name) -> Ok:
+async def reset_agent(services: ServicesDep, request: Request, agent: NamePath) -> Ok:
     """Reset an agent: its next run starts a new session."""
     _workspace(services, agent)
     await services.engine.reset(AgentId(agent), by=request.state.actor)

@@ -10,7 +10,7 @@ from tinyagi.api.analytics import AnalyticsRows, AnalyticsTable
 from tinyagi.api.base import ID
 from tinyagi.api.schedules import LATEST
 from tinyagi.domain.ids import AgentId
-from tinyagi.server.dependencies import Use
+from tinyagi.server.dependencies import ServicesDep
 from tinyagi.server.errors import responses
 
 router = APIRouter(tags=["analytics"])
@@ -22,12 +22,12 @@ TableName = Annotated[
 ]
 Day = Annotated[int, Query(ge=0, le=LATEST)] | date
 """A day in UTC: its date, or any instant of it in ms."""
-Agent = Annotated[str | None, Query(pattern=ID, description="Only rows about this agent.")]
-Limit = Annotated[int, Query(ge=1, le=MAX_ROWS, description="Maximum number of rows.")]
+AgentQuery = Annotated[str | None, Query(pattern=ID, description="Only rows about this agent.")]
+LimitQuery = Annotated[int, Query(ge=1, le=MAX_ROWS, description="Maximum number of rows.")]
 
 
 @router.get("/api/analytics", response_model=list[AnalyticsTable])
-async def list_analytics(services: Use) -> list[AnalyticsTable]:
+async def list_analytics(services: ServicesDep) -> list[AnalyticsTable]:
     """List the tables that the pipeline computed, with their row counts and freshness."""
     return [
         AnalyticsTable(
@@ -39,12 +39,12 @@ async def list_analytics(services: Use) -> list[AnalyticsTable]:
 
 @router.get("/api/analytics/{table}", response_model=AnalyticsRows, responses=responses(404))
 async def read_analytics(
-    services: Use,
+    services: ServicesDep,
     table: TableName,
     since: Annotated[Day | None, Query(description="The first day: a date, or an instant in ms.")] = None,
     until: Annotated[Day | None, Query(description="The last day, inclusive.")] = None,
-    agent: Agent = None,
-    limit: Limit = 1_000,
+    agent: AgentQuery = None,
+    limit: LimitQuery = 1_000,
 ) -> Response:
     """Read a table, newest rows first: days from `since` to `until`, of one agent or all."""
     found = await services.archive.analytics(

@@ -12,7 +12,7 @@ from tinyagi.api.daemon import AuditLine
 from tinyagi.domain.errors import TinyAGIError
 from tinyagi.domain.texts import one_line
 from tinyagi.server.agent_scope import caller_of
-from tinyagi.server.dependencies import Before, Services, Use, limit
+from tinyagi.server.dependencies import Before, Services, ServicesDep, limit
 from tinyagi.store.audit import AuditEntry
 
 router = APIRouter(tags=["logs"])
@@ -23,7 +23,7 @@ _WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
 
 @router.get("/api/audit", response_model=list[AuditLine])
-async def read_audit(services: Use, before: Before = None, limit: int = limit(100)) -> list[AuditLine]:
+async def read_audit(services: ServicesDep, before: Before = None, limit: int = limit(100)) -> list[AuditLine]:
     """List administrative actions, newest first; `before` is the id of an entry."""
     return [_line(entry) for entry in await services.store.audit.recent(before=before, limit=limit)]
 

@@ -19,25 +19,27 @@ from tinyagi.domain.board import (
     color_of,
 )
 from tinyagi.server.agent_scope import caller_of, own_name
-from tinyagi.server.dependencies import Key, Use
+from tinyagi.server.dependencies import KeyPath, ServicesDep
 from tinyagi.server.errors import responses
 from tinyagi.server.routes.audit import audited_router, set_audit_detail
 
 router = audited_router()
 
-StatusQuery = Annotated[EmptyAsNone[api.Column], Query(description="Only tasks in this column.")]
-ProjectQuery = Annotated[EmptyAsNone[api.Key], Query(alias="projectId", description="Only tasks of this project.")]
+StatusQuery = Annotated[EmptyAsNone[api.BoardStatus], Query(description="Only tasks in this column.")]
+ProjectQuery = Annotated[EmptyAsNone[api.GeneratedId], Query(alias="projectId", description="Only tasks of this project.")]
 
 
 @router.get("/api/tasks", tags=["board"])
-async def list_tasks(services: Use, status: StatusQuery = None, project: ProjectQuery = None) -> tuple[api.Task, ...]:
+async def list_tasks(
+    services: ServicesDep, status: StatusQuery = None, project: ProjectQuery = None
+) -> tuple[api.Task, ...]:
     """List the tasks of the board, column by column."""
     wanted = None if project is None else ProjectId(project)
     return tuple(api.Task(**asdict(task)) for task in await services.store.board.tasks(project=wanted, status=status))
 
 
 @router.post("/api/tasks", tags=["board"], responses=responses(404))
-async def add_task(services: Use, request: Request, new: api.NewTask) -> api.TaskSaved:
+async def add_task(services: ServicesDep, request: Request, new: api.NewTask) -> api.TaskSaved:
     """Add a task at the end of its column. A task in progress is sent to its assignee."""
     task = await services.engine.board.add_task(
         NewTask(
@@ -55,7 +57,7 @@ async def add_task(services: Use, request: Request, new: api.NewTask) -> api.Tas
 
 # Declared before the routes with an id, which would match `reorder`.
 @router.put("/api/tasks/reorder", tags=["board"], responses=responses(404))
-async def reorder_tasks(services: Use, request: Request, order: api.Reorder) -> api.Reordered:
+async def reorder_tasks(services: ServicesDep, request: Request, order: api.Reorder) -> api.Reordered:
     """Set the order of tasks in columns. Tasks that move into progress are sent to their assignees."""
     columns = {status: tuple(map(TaskId, tasks)) for status, tasks in order.columns.items()}
     tasks = await services.engine.board.reorder(columns)
@@ -64,13 +66,15 @@ async def reorder_tasks(services: Use, request: Request, order: api.Reorder) -> 
 
 
 @router.get("/api/tasks/{task}", tags=["board"], responses=responses(404))
-async def read_task(services: Use, task: Key) -> api.Task:
+async def read_task(services: ServicesDep, task: KeyPath) -> api.Task:
     """Read a task."""
     return api.Task(**asdict(await services.store.board.task(TaskId(task))))
 
 
 @router.put("/api/tasks/{task}", tags=["board"], responses=responses(404))
-async def change_task(services: Use, request: Request, task: Key, changes: api.TaskChanges) -> api.TaskSaved:
+async def change_task(
+    services: ServicesDep, request: Request, task: KeyPath, changes: api.TaskChanges
+) -> api.TaskSaved:
     """Change some fields of a task. A task that moves into progress is sent to its assignee."""
     fields = _task_fields(changes)
     changed = await services.engine.board.change_task(TaskId(task), **fields)
@@ -79,20 +83,20 @@ async def change_task(services: Use, request: Request, task: Key, changes: api.T
 
 
 @router.delete("/api/tasks/{task}", tags=["board"], responses=responses(404))
-async def delete_task(services: Use, task: Key) -> Ok:
+async def delete_task(services: ServicesDep, task: KeyPath) -> Ok:
     """Delete a task and its comments."""
     await services.store.board.delete_task(TaskId(task))
     return Ok()
 
 
 @router.get("/api/tasks/{task}/comments", tags=["board"], responses=responses(404))
-async def list_comments(services: Use, task: Key) -> tuple[api.Comment, ...]:
+async def list_comments(services: ServicesDep, task: KeyPath) -> tuple[api.Comment, ...]:
     """List the comments on a task, oldest first."""
     return tuple(api.Comment(**asdict(comment)) for comment in await services.store.board.comments(TaskId(task)))
 
 
 @router.post("/api/tasks/{task}/comments", tags=["board"], responses=responses(404))
-async def add_comment(services: Use, request: Request, task: Key, new: api.NewComment) -> api.CommentSaved:
+async def add_comment(services: ServicesDep, request: Request, task: KeyPath, new: api.NewComment) -> api.CommentSaved:
     """Add a comment to a task."""
     author = own_name(request, new.author if "author" in new.model_fields_set else None)
     comment = await services.engine.board.add_comment(
@@ -105,7 +109,7 @@ async def add_comment(services: Use, request: Request, task: Key, new: api.NewCo
 
 
 @router.delete("/api/comments/{comment}", tags=["board"], responses=responses(404))
-async def delete_comment(services: Use, comment: Key) -> Ok:
+async def delete_comment(services: ServicesDep, comment: KeyPath) -> Ok:
     """Delete a comment."""
     await services.store.board.delete_comment(CommentId(comment))
     return Ok()
@@ -129,13 +133,13 @@ def _task_fields(changes: api.TaskChanges) -> TaskFields:
 
 
 @router.get("/api/projects", tags=["board"])
-async def list_projects(services: Use) -> tuple[api.Project, ...]:
+async def list_projects(services: ServicesDep) -> tuple[api.Project, ...]:
     """List the projects, oldest first."""
     return tuple(_project(project) for project in await services.store.board.projects())
 
 
 @router.post("/api/projects", tags=["board"], responses=responses(409))
-async def add_project(services: Use, request: Request, new: api.NewProject) -> api.ProjectSaved:
+async def add_project(services: ServicesDep, request: Request, new: api.NewProject) -> api.ProjectSaved:
     """Add a project; its prefix must be unique."""
     project = await services.engine.board.add_project(NewProject(**new.model_dump()))
     set_audit_detail(request, f"{project.prefix} {project.name}")
@@ -143,14 +147,14 @@ async def add_project(services: Use, request: Request, new: api.NewProject) -> a
 
 
 @router.get("/api/projects/{project}", tags=["board"], responses=responses(404))
-async def read_project(services: Use, project: Key) -> api.Project:
+async def read_project(services: ServicesDep, project: KeyPath) -> api.Project:
     """Read a project."""
     return _project(await services.store.board.project(ProjectId(project)))
 
 
 @router.put("/api/projects/{project}", tags=["board"], responses=responses(404, 409))
 async def change_project(
-    services: Use, request: Request, project: Key, changes: api.ProjectChanges
+    services: ServicesDep, request: Request, project: KeyPath, changes: api.ProjectChanges
 ) -> api.ProjectSaved:
     """Change some fields of a project; the identifiers of its tasks do not change."""
     fields = _project_fields(changes)
@@ -160,7 +164,7 @@ async def change_project(
 
 
 @router.delete("/api/projects/{project}", tags=["board"], responses=responses(404))
-async def delete_project(services: Use, project: Key) -> Ok:
+async def delete_project(services: ServicesDep, project: KeyPath) -> Ok:
     """Delete a project; its tasks stay, without a project."""
     await services.store.board.delete_project(ProjectId(project))
     return Ok()

@@ -8,7 +8,7 @@ from fastapi import Path
 from tinyagi.api.base import Ok
 from tinyagi.api.channels import Approve, ApprovedPairing, ChannelState, Code, PairingApproved, Pairings, PendingPairing
 from tinyagi.domain.errors import NotFound
-from tinyagi.server.dependencies import Channel, Name, Services, Use
+from tinyagi.server.dependencies import Channel, NamePath, Services, ServicesDep
 from tinyagi.server.errors import responses
 from tinyagi.server.routes.audit import audited_router
 from tinyagi.server.routes.daemon import services_router
@@ -21,7 +21,7 @@ SenderId = Annotated[
 
 
 @router.get("/api/pairing", tags=["pairing"])
-async def list_pairings(services: Use) -> Pairings:
+async def list_pairings(services: ServicesDep) -> Pairings:
     """List pending pairing codes and approved people."""
     pairing = services.store.pairing
     return Pairings(
@@ -31,27 +31,27 @@ async def list_pairings(services: Use) -> Pairings:
 
 
 @router.post("/api/pairing/approve", tags=["pairing"], responses=responses(404))
-async def approve_pairing(services: Use, approval: Approve) -> PairingApproved:
+async def approve_pairing(services: ServicesDep, approval: Approve) -> PairingApproved:
     """Approve a pairing code: the person who got it may write."""
     return PairingApproved(entry=ApprovedPairing(**asdict(await services.store.pairing.approve(approval.code))))
 
 
 @router.delete("/api/pairing/pending/{code}", tags=["pairing"], responses=responses(404))
-async def reject_pairing(services: Use, code: Annotated[Code, Path()]) -> Ok:
+async def reject_pairing(services: ServicesDep, code: Annotated[Code, Path()]) -> Ok:
     """Reject a pairing code; the person gets a new one when they write again."""
     await services.store.pairing.reject(code)
     return Ok()
 
 
 @router.delete("/api/pairing/{channel}/{sender_id:path}", tags=["pairing"], responses=responses(404))
-async def unpair(services: Use, channel: Name, sender_id: SenderId) -> Ok:
+async def unpair(services: ServicesDep, channel: NamePath, sender_id: SenderId) -> Ok:
     """Remove a person's approval."""
     await services.store.pairing.unpair(channel, sender_id)
     return Ok()
 
 
 @services_router.post("/api/services/channel/{channel}/start", tags=["services"], responses=responses(404))
-async def start_channel(services: Use, channel: Name) -> ChannelState:
+async def start_channel(services: ServicesDep, channel: NamePath) -> ChannelState:
     """Start a channel."""
     found = _channel(services, channel)
     await found.start()
@@ -59,7 +59,7 @@ async def start_channel(services: Use, channel: Name) -> ChannelState:
 
 
 @services_router.post("/api/services/channel/{channel}/stop", tags=["services"], responses=responses(404))
-async def stop_channel(services: Use, channel: Name) -> ChannelState:
+async def stop_channel(services: ServicesDep, channel: NamePath) -> ChannelState:
     """Stop a channel; its responses wait."""
     found = _channel(services, channel)
     await found.stop()
@@ -67,7 +67,7 @@ async def stop_channel(services: Use, channel: Name) -> ChannelState:
 
 
 @services_router.post("/api/services/channel/{channel}/restart", tags=["services"], responses=responses(404))
-async def restart_channel(services: Use, channel: Name) -> ChannelState:
+async def restart_channel(services: ServicesDep, channel: NamePath) -> ChannelState:
     """Restart a channel."""
     found = _channel(services, channel)
     await found.stop()

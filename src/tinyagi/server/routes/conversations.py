@@ -19,7 +19,7 @@ from tinyagi.domain.ids import MAX_MESSAGE_ID, AgentId, ConversationId
 from tinyagi.domain.responses import HistoryEntry
 from tinyagi.domain.traces import ConversationSummary
 from tinyagi.server.agent_scope import check_own, check_part
-from tinyagi.server.dependencies import Name, Services, Use, limit
+from tinyagi.server.dependencies import NamePath, Services, ServicesDep, limit
 from tinyagi.server.errors import responses
 from tinyagi.store.archive import Hit
 from tinyagi.system.clock import wall_clock
@@ -38,12 +38,12 @@ Internal = Annotated[bool, Query(description="Include messages from teammates an
 
 MAX_QUESTION: Final = 2_000
 
-Agent = Annotated[str, Query(pattern=ID, description="The agent whose history is searched; no other is read.")]
+AgentQuery = Annotated[str, Query(pattern=ID, description="The agent whose history is searched; no other is read.")]
 Question = Annotated[str, Query(alias="q", min_length=1, max_length=MAX_QUESTION, description="Words to search for.")]
 
 
 @traces_router.get("/api/traces/{conversation:path}", response_model=Trace, responses=responses(404))
-async def trace_conversation(services: Use, request: Request, conversation: ConversationName) -> Trace:
+async def trace_conversation(services: ServicesDep, request: Request, conversation: ConversationName) -> Trace:
     """Show a conversation as a tree of spans: hand-offs and runs with time and cost."""
     messages = await services.traces.conversation(ConversationId(conversation))
     if not messages:
@@ -53,7 +53,7 @@ async def trace_conversation(services: Use, request: Request, conversation: Conv
 
 
 @traces_router.get("/api/conversations", response_model=list[Conversation])
-async def recent_conversations(services: Use, limit: int = limit(50)) -> list[Conversation]:
+async def recent_conversations(services: ServicesDep, limit: int = limit(50)) -> list[Conversation]:
     """List recent conversations, newest first."""
     return [_conversation(one) for one in await services.traces.recent(limit=limit)]
 
@@ -80,8 +80,8 @@ def _conversation(one: ConversationSummary) -> Conversation:
 
 @router.get("/api/agents/{agent}/messages", response_model=list[HistoryLine])
 async def history_of_agent(
-    services: Use,
-    agent: Name,
+    services: ServicesDep,
+    agent: NamePath,
     since_id: SinceId = 0,
     before_id: BeforeId = None,
     limit: int = limit(100),
@@ -96,7 +96,7 @@ async def history_of_agent(
 
 @router.get("/api/agent-messages", response_model=list[HistoryLine])
 async def history_of_all(
-    services: Use,
+    services: ServicesDep,
     since_id: SinceId = 0,
     before_id: BeforeId = None,
     limit: int = limit(100),
@@ -111,7 +111,9 @@ def _lines(entries: tuple[HistoryEntry, ...]) -> list[HistoryLine]:
 
 
 @router.get("/api/recall", response_model=Recalled, responses=responses(404))
-async def recall(services: Use, request: Request, agent: Agent, question: Question, limit: int = limit(10)) -> Recalled:
+async def recall(
+    services: ServicesDep, request: Request, agent: AgentQuery, question: Question, limit: int = limit(10)
+) -> Recalled:
     """Search the archived messages and answers of an agent by words, best match first."""
     check_own(services.settings.current, request, agent)
     found = await services.recall.search(AgentId(agent), question, limit=limit)

@@ -25,7 +25,7 @@ from tinyagi.api.daemon import (
     ServerStatus,
 )
 from tinyagi.log_reader import ALL, for_people, tail
-from tinyagi.server.dependencies import Services, Use, limit
+from tinyagi.server.dependencies import Services, ServicesDep, limit
 from tinyagi.server.errors import responses
 from tinyagi.server.metrics import Figures
 from tinyagi.server.routes.audit import audited_router, set_audit_detail
@@ -45,14 +45,14 @@ Form = Annotated[
 
 
 @services_router.post("/api/services/restart", tags=["services"])
-async def restart_daemon(services: Use) -> Restarting:
+async def restart_daemon(services: ServicesDep) -> Restarting:
     """Restart the daemon: finish the current runs, then start with the current settings."""
     services.restart()
     return Restarting()
 
 
 @services_router.post("/api/services/apply", tags=["services"])
-async def apply_settings(services: Use, request: Request) -> Applied:
+async def apply_settings(services: ServicesDep, request: Request) -> Applied:
     """Restart the daemon only if changed settings need it."""
     changed = services.settings.needs_restart
     if changed:
@@ -62,7 +62,7 @@ async def apply_settings(services: Use, request: Request) -> Applied:
 
 
 @router.get("/api/status", response_model=DaemonStatus)
-async def read_status(services: Use) -> DaemonStatus:
+async def read_status(services: ServicesDep) -> DaemonStatus:
     """Show uptime, runs, failing tasks, the lag of the lake, and the settings that need a restart."""
     settings, engine = services.settings, services.engine
     configured = settings.current.monitoring.heartbeat_interval
@@ -87,7 +87,7 @@ async def read_status(services: Use) -> DaemonStatus:
 
 
 @router.get("/metrics", response_class=PlainTextResponse)
-async def read_metrics(services: Use) -> PlainTextResponse:
+async def read_metrics(services: ServicesDep) -> PlainTextResponse:
     """Return the current metrics in Prometheus' text format."""
     snapshot = services.metrics.snapshot(await _figures(services))
     text = await asyncio.to_thread(services.metrics.render, snapshot)
@@ -151,7 +151,7 @@ async def _figures(services: Services) -> Figures:
 
 @logs_router.get("/api/logs", response_model=LogLines, responses=responses(404))
 async def read_logs(
-    services: Use, source: Source = ALL, form: Form = LogFormat.TEXT, limit: int = limit(100)
+    services: ServicesDep, source: Source = ALL, form: Form = LogFormat.TEXT, limit: int = limit(100)
 ) -> LogLines:
     """Show the last lines of the logs, oldest first; secrets were masked when they were written."""
     return LogLines(lines=await asyncio.to_thread(_log_lines, services.home.logs, source, limit, form))
@@ -163,6 +163,6 @@ def _log_lines(folder: Path, source: str, limit: int, form: LogFormat) -> tuple[
 
 
 @plugins_router.get("/api/plugins", response_model=list[PluginLine])
-async def list_plugins(services: Use) -> list[PluginLine]:
+async def list_plugins(services: ServicesDep) -> list[PluginLine]:
     """List the plugins found at start with their errors, without disabled ones."""
     return [PluginLine(**asdict(plugin)) for plugin in services.engine.plugins]

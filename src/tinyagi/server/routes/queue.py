@@ -25,7 +25,7 @@ from tinyagi.domain.ids import MAX_MESSAGE_ID, AgentId
 from tinyagi.domain.messages import PASSIVE_PRIORITY, Message, Status
 from tinyagi.domain.responses import cancel_notice
 from tinyagi.domain.texts import one_line
-from tinyagi.server.dependencies import Cursor, Name, RowId, Services, Use, limit
+from tinyagi.server.dependencies import Cursor, NamePath, RowId, Services, ServicesDep, limit
 from tinyagi.server.errors import responses
 from tinyagi.server.routes.audit import audited_router, caller, set_audit_detail
 from tinyagi.store.lanes import LaneDepth, LaneState
@@ -41,7 +41,7 @@ MessageName = Annotated[str, Path(min_length=1, max_length=MAX_MESSAGE_ID, descr
 
 
 @router.get("/api/queue/status", response_model=QueueStatus, tags=["queue"])
-async def queue_status(services: Use) -> QueueStatus:
+async def queue_status(services: ServicesDep) -> QueueStatus:
     """Count messages by status, undelivered responses and open conversations."""
     depth = await services.store.queue.depth()
     retrying = await services.store.queue.retrying()
@@ -61,7 +61,7 @@ async def queue_status(services: Use) -> QueueStatus:
 
 
 @router.get("/api/queue/agents", response_model=list[LaneStatus], tags=["queue"])
-async def queue_of_agents(services: Use) -> list[LaneStatus]:
+async def queue_of_agents(services: ServicesDep) -> list[LaneStatus]:
     """List the lane of every agent, and every other lane that is in use."""
     depths = {lane.agent: lane for lane in (await services.store.queue.depth()).lanes}
     lanes: dict[str, LaneState] = {lane.agent: lane for lane in await services.store.lanes.all()}
@@ -73,7 +73,7 @@ async def queue_of_agents(services: Use) -> list[LaneStatus]:
 
 
 @router.get("/api/queue/processing", response_model=list[RunningMessage], tags=["queue"])
-async def queue_processing(services: Use, limit: int = limit(100)) -> list[RunningMessage]:
+async def queue_processing(services: ServicesDep, limit: int = limit(100)) -> list[RunningMessage]:
     """List the running messages with the latest output of each run, then the waiting ones."""
     live_claims = {run.claim.id for run in services.engine.runs()}
     now = wall_clock()
@@ -101,7 +101,7 @@ async def queue_processing(services: Use, limit: int = limit(100)) -> list[Runni
 
 
 @router.post("/api/queue/processing/{message}/kill", response_model=RunKilled, responses=responses(404), tags=["queue"])
-async def stop_run(services: Use, request: Request, message: RowId) -> RunKilled:
+async def stop_run(services: ServicesDep, request: Request, message: RowId) -> RunKilled:
     """Stop the run of this message: all messages of the run become dead, and the lane continues with the next."""
     running = await services.store.queue.message(message)
     if running is None:
@@ -111,14 +111,14 @@ async def stop_run(services: Use, request: Request, message: RowId) -> RunKilled
 
 
 @router.post("/api/queue/agents/{agent}/pause", response_model=Ok, responses=responses(404), tags=["queue"])
-async def pause_lane(services: Use, agent: Name) -> Ok:
+async def pause_lane(services: ServicesDep, agent: NamePath) -> Ok:
     """Pause an agent's lane: the current run finishes, new messages wait until the lane is resumed."""
     await services.store.lanes.pause(await _known_agent(services, agent))
     return Ok()
 
 
 @router.post("/api/queue/agents/{agent}/resume", response_model=Ok, responses=responses(404), tags=["queue"])
-async def resume_lane(services: Use, agent: Name) -> Ok:
+async def resume_lane(services: ServicesDep, agent: NamePath) -> Ok:
     """Resume an agent's lane: end its pause and its hold."""
     await services.store.lanes.resume(await _known_agent(services, agent))
     return Ok()
@@ -126,7 +126,7 @@ async def resume_lane(services: Use, agent: Name) -> Ok:
 
 @router.get("/api/queue/dead", response_model=list[DeadMessage], tags=["queue"])
 async def dead_messages(
-    services: Use,
+    services: ServicesDep,
     agent: Annotated[str | None, Query(pattern=ID, description="Only messages of this agent.")] = None,
     limit: int = limit(100),
 ) -> list[DeadMessage]:
@@ -137,7 +137,7 @@ async def dead_messages(
 
 @router.post("/api/queue/dead/{message}/retry", response_model=Ok, responses=responses(404), tags=["queue"])
 async def retry_dead_message(
-    services: Use, request: Request, message: RowId, edited: Annotated[RetryDead | None, Body()] = None
+    services: ServicesDep, request: Request, message: RowId, edited: Annotated[RetryDead | None, Body()] = None
 ) -> Ok:
     """Retry a dead message with its attempts reset, optionally with a new text."""
     text = None if edited is None else edited.message
@@ -148,7 +148,7 @@ async def retry_dead_message(
 
 
 @router.delete("/api/queue/dead/{message}", response_model=Ok, responses=responses(404), tags=["queue"])
-async def delete_dead_message(services: Use, request: Request, message: RowId) -> Ok:
+async def delete_dead_message(services: ServicesDep, request: Request, message: RowId) -> Ok:
     """Delete a dead message permanently."""
     await services.store.queue.delete_dead(message, reason=f"deleted by {caller(request)}")
     return Ok()
@@ -156,7 +156,7 @@ async def delete_dead_message(services: Use, request: Request, message: RowId) -
 
 @router.get("/api/queue/messages", response_model=list[WaitingMessage], tags=["queue"])
 async def waiting_messages(
-    services: Use,
+    services: ServicesDep,
     agent: Annotated[str | None, Query(pattern=ID, description="Only messages for this agent.")] = None,
     after: Cursor = 0,
     limit: int = limit(100),
@@ -177,7 +177,7 @@ async def waiting_messages(
 @router.delete(
     "/api/queue/messages/{message:path}", response_model=CancelledMessage, responses=responses(404, 409), tags=["queue"]
 )
-async def cancel_message(services: Use, message: MessageName) -> CancelledMessage:
+async def cancel_message(services: ServicesDep, message: MessageName) -> CancelledMessage:
     """Cancel a waiting message: it becomes dead and can be retried, and its sender gets a notice."""
     cancelled = await services.store.queue.cancel(await _row_id(services, message), reason=CANCELLED)
     return CancelledMessage(id=cancelled.id, message_id=cancelled.message_id, agent=cancelled.agent)
@@ -185,7 +185,7 @@ async def cancel_message(services: Use, message: MessageName) -> CancelledMessag
 
 @router.delete("/api/queue/messages", response_model=LaneCancelled, tags=["queue"])
 async def cancel_messages(
-    services: Use,
+    services: ServicesDep,
     request: Request,
     agent: Annotated[str, Query(pattern=ID, description="The agent whose messages are cancelled.")],
 ) -> LaneCancelled:
@@ -202,7 +202,9 @@ async def cancel_messages(
     responses=responses(404, 409),
     tags=["queue"],
 )
-async def move_message(services: Use, request: Request, message: MessageName, wanted: MoveMessage) -> MovedMessage:
+async def move_message(
+    services: ServicesDep, request: Request, message: MessageName, wanted: MoveMessage
+) -> MovedMessage:
     """Move a waiting message to another agent."""
     agents = services.rules.roster.agents
     if wanted.to not in agents:

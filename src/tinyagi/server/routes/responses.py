@@ -12,14 +12,14 @@ from tinyagi.api.messages import DeliveryFailed, DeliveryNoted, PendingResponse,
 from tinyagi.domain.ids import AgentId
 from tinyagi.domain.responses import NewResponse, Response
 from tinyagi.server.agent_scope import own_name, restricted_caller_of
-from tinyagi.server.dependencies import RowId, Use, limit
+from tinyagi.server.dependencies import RowId, ServicesDep, limit
 from tinyagi.server.errors import responses
 
 router = APIRouter(tags=["responses"])
 
 
 @router.get("/api/responses", response_model=list[ResponseRow])
-async def recent_responses(services: Use, request: Request, limit: int = limit(20)) -> list[ResponseRow]:
+async def recent_responses(services: ServicesDep, request: Request, limit: int = limit(20)) -> list[ResponseRow]:
     """List answers and notices, newest first; an agent gets its own."""
     agent = restricted_caller_of(services.settings.current, request)
     return [_row(response) for response in await services.store.responses.recent(limit=limit, agent=agent)]
@@ -27,7 +27,7 @@ async def recent_responses(services: Use, request: Request, limit: int = limit(2
 
 @router.get("/api/responses/pending", response_model=list[PendingResponse])
 async def pending_responses(
-    services: Use,
+    services: ServicesDep,
     channel: Annotated[str, Query(pattern=ID, description="The channel that delivers them.")],
     limit: int = limit(100),
 ) -> list[PendingResponse]:
@@ -36,7 +36,7 @@ async def pending_responses(
 
 
 @router.post("/api/responses", response_model=ResponseSent)
-async def send_response(services: Use, request: Request, new: SendResponse) -> ResponseSent:
+async def send_response(services: ServicesDep, request: Request, new: SendResponse) -> ResponseSent:
     """Send a person a response that does not answer a message."""
     agent = own_name(request, new.agent)
     sent = await services.engine.outbox.send(
@@ -53,14 +53,14 @@ async def send_response(services: Use, request: Request, new: SendResponse) -> R
 
 
 @router.post("/api/responses/{response}/ack", response_model=Ok, responses=responses(404))
-async def ack_response(services: Use, response: RowId) -> Ok:
+async def ack_response(services: ServicesDep, response: RowId) -> Ok:
     """Acknowledge a response as delivered; a second call changes nothing."""
     await services.store.responses.ack(response)
     return Ok()
 
 
 @router.post("/api/responses/{response}/fail", response_model=DeliveryNoted, responses=responses(404))
-async def fail_response(services: Use, response: RowId, failed: DeliveryFailed) -> DeliveryNoted:
+async def fail_response(services: ServicesDep, response: RowId, failed: DeliveryFailed) -> DeliveryNoted:
     """Report a failed delivery: it is retried later, and given up after the last attempt."""
     retried = await services.store.responses.fail(response, failed.reason, policy=services.rules.policy)
     return DeliveryNoted(retried=retried)

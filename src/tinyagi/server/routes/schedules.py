@@ -11,7 +11,7 @@ from tinyagi.api.base import Ok
 from tinyagi.domain.ids import AgentId
 from tinyagi.domain.schedules import CHANNEL, SENDER, NewSchedule, Schedule, ScheduleFields
 from tinyagi.server.agent_scope import caller_of, check_channel
-from tinyagi.server.dependencies import Use
+from tinyagi.server.dependencies import ServicesDep
 from tinyagi.server.errors import responses
 from tinyagi.server.routes.audit import audited_router, set_audit_detail
 
@@ -21,13 +21,13 @@ IdOrLabel = Annotated[str, Path(min_length=1, max_length=200, description="The i
 
 
 @router.get("/api/schedules", tags=["schedules"])
-async def list_schedules(services: Use) -> tuple[api.Schedule, ...]:
+async def list_schedules(services: ServicesDep) -> tuple[api.Schedule, ...]:
     """List the schedules, oldest first."""
     return tuple(map(_shown, await services.engine.schedules.all()))
 
 
 @router.post("/api/schedules", tags=["schedules"], responses=responses(409))
-async def add_schedule(services: Use, request: Request, new: api.NewSchedule) -> api.ScheduleSaved:
+async def add_schedule(services: ServicesDep, request: Request, new: api.NewSchedule) -> api.ScheduleSaved:
     """Add a schedule: a message that is sent repeatedly, or once at a given time."""
     added = await services.engine.schedules.add(
         NewSchedule(
@@ -48,7 +48,7 @@ async def add_schedule(services: Use, request: Request, new: api.NewSchedule) ->
 
 @router.put("/api/schedules/{schedule:path}", tags=["schedules"], responses=responses(404, 409))
 async def change_schedule(
-    services: Use, request: Request, schedule: IdOrLabel, changes: api.ScheduleChanges
+    services: ServicesDep, request: Request, schedule: IdOrLabel, changes: api.ScheduleChanges
 ) -> api.ScheduleSaved:
     """Change some fields of a schedule, by its id or label; a new time counts from now."""
     fields = _fields(changes)
@@ -64,7 +64,7 @@ async def change_schedule(
 
 
 @router.delete("/api/schedules/{schedule:path}", tags=["schedules"], responses=responses(404))
-async def delete_schedule(services: Use, schedule: IdOrLabel) -> Ok:
+async def delete_schedule(services: ServicesDep, schedule: IdOrLabel) -> Ok:
     """Delete a schedule, by its id or label; messages already sent stay."""
     await services.engine.schedules.remove(schedule)
     return Ok()

@@ -8,7 +8,7 @@ from fastapi import Query, Request
 from tinyagi.api.base import Ok
 from tinyagi.api.settings import ProviderFields, ProviderSaved, SettingsObject, SettingsSaved
 from tinyagi.engine.agent_admin import AgentAdmin
-from tinyagi.server.dependencies import Name, Services, Use
+from tinyagi.server.dependencies import NamePath, Services, ServicesDep
 from tinyagi.server.errors import responses
 from tinyagi.server.routes.audit import audited_router, set_audit_detail
 from tinyagi.settings.json_tree import changed_names, check_depth
@@ -26,19 +26,21 @@ _SECTION = "custom_providers"
 
 
 @router.get("/api/settings", tags=["settings"])
-async def read_settings(services: Use) -> SettingsObject:
+async def read_settings(services: ServicesDep) -> SettingsObject:
     """Read the stored settings; secrets are masked."""
     return masked(services.settings.raw)
 
 
 @router.put("/api/settings", tags=["settings"], responses=responses(409))
-async def save_settings(services: Use, request: Request, patch: SettingsObject, mode: Mode = "merge") -> SettingsSaved:
+async def save_settings(
+    services: ServicesDep, request: Request, patch: SettingsObject, mode: Mode = "merge"
+) -> SettingsSaved:
     """Merge a patch into the settings: objects merge, null removes, a masked value keeps the stored secret."""
     return await _save(services, request, patch, replace=mode == "replace")
 
 
 @router.post("/api/setup", tags=["settings"])
-async def set_up(services: Use, request: Request, patch: SettingsObject) -> SettingsSaved:
+async def set_up(services: ServicesDep, request: Request, patch: SettingsObject) -> SettingsSaved:
     """Merge first settings into the stored ones; null is ignored, so nothing is removed."""
     check_depth(patch)
     return await _save(services, request, _without_nulls(patch))
@@ -65,7 +67,7 @@ def _without_nulls(patch: Mapping[str, object]) -> SettingsObject:
 
 
 @router.get("/api/custom-providers", tags=["providers"], response_model_exclude_unset=True)
-async def list_custom_providers(services: Use) -> dict[str, ProviderFields]:
+async def list_custom_providers(services: ServicesDep) -> dict[str, ProviderFields]:
     """List every custom provider by id; keys are masked."""
     providers = section_of(services.settings.raw, _SECTION)
     return {provider: ProviderFields.model_validate(masked(raw)) for provider, raw in providers.items()}
@@ -73,7 +75,7 @@ async def list_custom_providers(services: Use) -> dict[str, ProviderFields]:
 
 @router.put("/api/custom-providers/{provider}", tags=["providers"], response_model_exclude_unset=True)
 async def save_custom_provider(
-    services: Use, request: Request, provider: Name, fields: ProviderFields
+    services: ServicesDep, request: Request, provider: NamePath, fields: ProviderFields
 ) -> ProviderSaved:
     """Add a custom provider, or change some of its fields; a masked key keeps the stored one."""
     patch, before = fields.patch(), services.settings.raw
@@ -91,7 +93,7 @@ async def save_custom_provider(
 
 
 @router.delete("/api/custom-providers/{provider}", tags=["providers"], responses=responses(404, 409))
-async def delete_custom_provider(services: Use, provider: Name) -> Ok:
+async def delete_custom_provider(services: ServicesDep, provider: NamePath) -> Ok:
     """Delete a custom provider that is not in use."""
     await services.settings.edit(lambda stored: provider_removal(stored, provider))
     return Ok()

@@ -14,7 +14,7 @@ from tinyagi.domain.errors import NotFound
 from tinyagi.domain.ids import TeamId, is_valid_id
 from tinyagi.engine.agent_admin import AgentAdmin
 from tinyagi.server.agent_scope import caller_of
-from tinyagi.server.dependencies import Before, Cursor, Name, Services, Use, limit
+from tinyagi.server.dependencies import Before, Cursor, NamePath, Services, ServicesDep, limit
 from tinyagi.server.errors import responses
 from tinyagi.server.routes.audit import audited_router, set_audit_detail
 from tinyagi.settings.patches import section_of, team_patch
@@ -26,14 +26,14 @@ rooms_router = APIRouter(tags=["rooms"])
 
 
 @router.get("/api/teams", tags=["teams"], response_model_exclude_unset=True)
-async def list_teams(services: Use) -> dict[str, TeamFields]:
+async def list_teams(services: ServicesDep) -> dict[str, TeamFields]:
     """List every team by id with its effective name."""
     teams = section_of(services.settings.raw, "teams")
     return {team: _team_fields(team, raw) for team, raw in teams.items()}
 
 
 @router.put("/api/teams/{team}", tags=["teams"], response_model_exclude_unset=True)
-async def save_team(services: Use, request: Request, team: Name, fields: TeamFields) -> TeamSaved:
+async def save_team(services: ServicesDep, request: Request, team: NamePath, fields: TeamFields) -> TeamSaved:
     """Add a team, or change some of its fields."""
     patch = fields.patch()
     await services.settings.edit(lambda stored: team_patch(stored, team, patch))
@@ -43,7 +43,7 @@ async def save_team(services: Use, request: Request, team: Name, fields: TeamFie
 
 
 @router.delete("/api/teams/{team}", tags=["teams"], responses=responses(404, 409))
-async def delete_team(services: Use, team: Name) -> Ok:
+async def delete_team(services: ServicesDep, team: NamePath) -> Ok:
     """Delete a team; its agents stay."""
     await AgentAdmin(services.store, services.settings, services.home).delete_team(team)
     return Ok()
@@ -55,7 +55,7 @@ def _team_fields(team: str, stored: Mapping[str, object]) -> TeamFields:
 
 @rooms_router.get("/api/chatroom/{team}", response_model=list[RoomLine], responses=responses(404))
 async def room_lines(
-    services: Use, team: Name, since: Cursor = 0, before: Before = None, limit: int = limit(100)
+    services: ServicesDep, team: NamePath, since: Cursor = 0, before: Before = None, limit: int = limit(100)
 ) -> list[RoomLine]:
     """List the posts in a team's chat room, newest first; `since` and `before` are ids of posts."""
     room = _known_team(services, team)
@@ -64,7 +64,7 @@ async def room_lines(
 
 
 @rooms_router.post("/api/chatroom/{team}", response_model=LinePosted, responses=responses(404))
-async def post_line(services: Use, request: Request, team: Name, line: PostLine) -> LinePosted:
+async def post_line(services: ServicesDep, request: Request, team: NamePath, line: PostLine) -> LinePosted:
     """Post to a team's chat room; every member gets it."""
     sender = caller_of(request.scope) or line.sender
     posted = await services.engine.inbox.post(_known_team(services, team), line.message, sender)
@@ -72,7 +72,7 @@ async def post_line(services: Use, request: Request, team: Name, line: PostLine)
 
 
 @rooms_router.get("/api/chats", response_model=list[ChatFile])
-async def list_chat_files(services: Use, limit: int = limit(1_000)) -> list[ChatFile]:
+async def list_chat_files(services: ServicesDep, limit: int = limit(1_000)) -> list[ChatFile]:
     """List the files of team conversations in the home's `chats` folder, newest first."""
     return await asyncio.to_thread(chat_files, services.home.chats, limit)
 
