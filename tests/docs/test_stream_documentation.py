@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.server.facts import CLAIM, every_fact, recorded
+from tests.server.sample_events import CLAIM, every_event, recorded
 from tests.support.builders import a_message
 from tinyagi.domain.events import EVENT_TYPES, AgentProgress
 from tinyagi.engine.live_progress import ProgressUpdate
@@ -22,7 +22,7 @@ OF_EVERY_FACT = ["type", "timestamp", "messageId", "conversationId", "agentId"]
 def sample(event_type: str) -> Frame:
     if event_type == AgentProgress.type:
         return frame_of_progress(ProgressUpdate(a_message(), AgentProgress(CLAIM, "text")), now=1)
-    return frame_of(recorded(every_fact()[event_type]))
+    return frame_of(recorded(every_event()[event_type]))
 
 
 @pytest.mark.parametrize("event_type", sorted(EVENT_TYPES))

@@ -1,4 +1,4 @@
-"""Premises for tests of the API: a house with its engine, and a real server on a free port of loopback."""
+"""Premises for tests of the API: a house with its engine, and a real server on a free loopback port."""
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -17,7 +17,7 @@ TOKEN = "t0ken-that-nobody-guesses-0123456789"
 
 @dataclass
 class FakeDaemon:
-    """Stands for the process around the server: it remembers that it was asked."""
+    """Replaces the daemon process and counts the restarts it is asked for."""
 
     restarts: int = 0
 
@@ -35,8 +35,8 @@ class Premises(House):
 
     @property
     def http(self) -> httpx.AsyncClient:
-        """A client that shows the token and sends JSON."""
-        assert self._http is not None, "nobody serves"
+        """A client that sends the token and JSON."""
+        assert self._http is not None, "the server is not running"
         return self._http
 
     @property
@@ -65,7 +65,7 @@ class Premises(House):
 
 @pytest.fixture
 def closed_premises(tmp_path: Path) -> Premises:
-    """Not opened yet, for tests that need other settings."""
+    """Not serving yet, for tests that change the settings first."""
     return Premises(tmp_path)
 
 

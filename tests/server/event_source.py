@@ -1,4 +1,4 @@
-"""A reader of the event stream on a bare socket: it sees every frame as it is, and can stop reading."""
+"""A reader of the event stream on a bare socket: it sees every raw frame and can stop reading."""
 
 import asyncio
 import json
@@ -33,9 +33,9 @@ class EventSource:
         self.headers = dict(line.split(": ", 1) for line in head[1:] if line)
 
     async def body(self) -> dict[str, Any]:
-        """Of an answer that is no stream."""
-        told: dict[str, Any] = json.loads(await self._reader.readexactly(int(self.headers["content-length"])))
-        return told
+        """The body of an answer that is not a stream."""
+        body: dict[str, Any] = json.loads(await self._reader.readexactly(int(self.headers["content-length"])))
+        return body
 
     async def next(self) -> Seen:
         """The next frame; raise EOFError at the end of the answer."""
@@ -59,7 +59,7 @@ class EventSource:
         return seen
 
     async def canonical(self, count: int) -> list[Seen]:
-        """So many frames with an id and an event."""
+        """The next `count` frames with an id and an event."""
         found: list[Seen] = []
         while len(found) < count:
             seen = await self.next()

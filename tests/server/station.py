@@ -1,4 +1,4 @@
-"""A hub and its stream on a real server over a real store, and a log that fails when it is told to."""
+"""A hub and its stream on a real server over a real store, and a log that fails on request."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -27,7 +27,7 @@ NEVER = timedelta(hours=1)
 
 
 class FaultyLog:
-    """The log, except that it is locked for the next so many reads, or fails in a way that no reader foresees."""
+    """The log, except that the next `failures` reads raise `error`."""
 
     def __init__(self, log: EventLog) -> None:
         self.failures = 0
@@ -40,7 +40,7 @@ class FaultyLog:
 
     async def read_after(self, cursor: int, **options: Any) -> tuple[RecordedEvent, ...]:
         found = await self._log.read_after(cursor, **options)
-        # Asked afterwards: a read that was under way when the lock began is locked out too.
+        # Checked after the read: a read that had already begun when the lock was taken fails too.
         if self.failures > 0:
             self.failures -= 1
             self.failed.set()
@@ -70,7 +70,7 @@ class Station:
     """Display names of agents that have one."""
 
     async def send(self, count: int = 1, agent: str = "coder", text: str = "hello") -> Sequence[Message]:
-        """So many messages, each of them one event."""
+        """Send `count` messages; each is one event."""
         new = [NewMessage(f"{text} {number}", AgentId(agent)) for number in range(count)]
         sent: Sequence[Message] = await self.store.queue.enqueue_many(new)
         return sent
@@ -83,7 +83,7 @@ class Station:
 
     @asynccontextmanager
     async def reader(self, query: str = "", **options: Any) -> AsyncIterator[EventSource]:
-        """Connected: its first frame is read, and it is attached."""
+        """A connected reader: its first frame has been read."""
         async with listening(self.port, query, **options) as source:
             assert source.status == 200
             assert (await source.next()).event == "connected"

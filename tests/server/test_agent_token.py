@@ -1,4 +1,4 @@
-"""An agent's own token: what it opens, what it does not, and what it says about its bearer."""
+"""An agent's own token: the routes it opens, and the identity it gives the caller."""
 
 import re
 from collections.abc import AsyncIterator
@@ -37,14 +37,12 @@ async def coder(locked: Premises) -> AsyncIterator[httpx.AsyncClient]:
 
 
 def is_listed(method: str, path: str) -> bool:
-    """True for an operation of the document that the list names, told from the document's own spelling."""
+    """True when SKILLS lists this operation of the OpenAPI document."""
     plain = re.sub(r"\{(?!self)[^}]+\}", "*", path.replace("/api/agents/{agent}/", "/api/agents/{self}/"))
     return any(method == listed and plain == re.sub(r"\*+", "*", pattern) for listed, pattern in SKILLS)
 
 
-async def test_every_operation_outside_the_list_is_closed_and_every_other_one_open(
-    locked: Premises, coder: httpx.AsyncClient
-) -> None:
+async def test_an_agent_may_call_exactly_the_listed_operations(locked: Premises, coder: httpx.AsyncClient) -> None:
     paths = (await locked.http.get("/openapi.json")).json()["paths"]
     operations = [(method.upper(), path) for path, methods in paths.items() for method in methods]
     opened = set()
@@ -78,7 +76,7 @@ async def test_every_operation_outside_the_list_is_closed_and_every_other_one_op
         ("POST", "/api/login"),
     ],
 )
-async def test_what_is_no_listed_path_is_closed(coder: httpx.AsyncClient, method: str, path: str) -> None:
+async def test_an_agent_cannot_call_an_unlisted_path(coder: httpx.AsyncClient, method: str, path: str) -> None:
     url = httpx.URL(str(coder.base_url)).copy_with(raw_path=path.encode())
     answer = await coder.request(method, url, content=b"{}")
 
@@ -86,12 +84,12 @@ async def test_what_is_no_listed_path_is_closed(coder: httpx.AsyncClient, method
 
 
 @pytest.mark.parametrize("name", ["messages", "skills", "system-prompt", "memory", "heartbeat"])
-async def test_an_agent_reads_its_own_pages_and_those_of_no_other(coder: httpx.AsyncClient, name: str) -> None:
+async def test_an_agent_reads_only_its_own_pages(coder: httpx.AsyncClient, name: str) -> None:
     assert (await coder.get(f"/api/agents/coder/{name}")).status_code == 200
     assert (await coder.get(f"/api/agents/writer/{name}")).status_code == 403
 
 
-async def test_an_agent_recalls_its_own_past_only(coder: httpx.AsyncClient) -> None:
+async def test_an_agent_recalls_only_its_own_past(coder: httpx.AsyncClient) -> None:
     other = await coder.get("/api/recall", params={"agent": "writer", "q": "invoice"})
     own = await coder.get("/api/recall", params={"agent": "coder", "q": "invoice"})
 
@@ -101,7 +99,7 @@ async def test_an_agent_recalls_its_own_past_only(coder: httpx.AsyncClient) -> N
     assert own.status_code == 404
 
 
-async def test_a_wider_setting_opens_everything_and_still_names_the_agent(closed_premises: Premises) -> None:
+async def test_full_access_is_still_audited_under_the_agents_name(closed_premises: Premises) -> None:
     closed_premises.token = TOKEN
     closed_premises.settings["agents"]["coder"]["api_access"] = "all"
     async with closed_premises.serve() as premises, bearer(premises) as coder:
@@ -113,7 +111,7 @@ async def test_a_wider_setting_opens_everything_and_still_names_the_agent(closed
         assert entry["who"] == "curl (agent @coder, 127.0.0.1)"
 
 
-async def test_the_setting_counts_at_once(locked: Premises, coder: httpx.AsyncClient) -> None:
+async def test_a_changed_access_setting_applies_at_once(locked: Premises, coder: httpx.AsyncClient) -> None:
     assert (await coder.get("/api/settings")).status_code == 403
     await locked.http.put("/api/settings", json={"agents": {"coder": {"api_access": "all"}}})
     assert (await coder.get("/api/settings")).status_code == 200
@@ -142,13 +140,13 @@ FORGED = {
 
 
 @pytest.mark.parametrize("token", FORGED.values(), ids=FORGED.keys())
-async def test_a_forged_token_is_a_wrong_one(locked: Premises, token: str) -> None:
+async def test_a_forged_token_is_refused(locked: Premises, token: str) -> None:
     async with bearer(locked, token) as stranger:
         assert (await stranger.get("/api/tasks")).status_code == 401
         assert (await stranger.post("/api/message", json={"message": "hello"})).status_code == 401
 
 
-async def test_the_token_of_an_agent_that_is_gone_opens_nothing(locked: Premises) -> None:
+async def test_the_token_of_a_deleted_agent_is_refused(locked: Premises) -> None:
     async with bearer(locked, agent_token(TOKEN, AgentId("writer"))) as writer:
         assert (await writer.get("/api/tasks")).status_code == 200
         assert (await locked.http.delete("/api/agents/writer")).status_code == 200
@@ -158,7 +156,7 @@ async def test_the_token_of_an_agent_that_is_gone_opens_nothing(locked: Premises
     assert "@writer" in refused.json()["error"]
 
 
-async def test_an_agents_token_is_no_login(locked: Premises) -> None:
+async def test_an_agents_token_cannot_log_in(locked: Premises) -> None:
     async with httpx.AsyncClient(base_url=locked.http.base_url, trust_env=False, timeout=30) as office:
         assert (await office.post("/api/login", json={"token": CODER})).status_code == 401
 
@@ -175,7 +173,7 @@ async def test_an_agent_sends_in_its_own_name(locked: Premises, coder: httpx.Asy
 
 
 @pytest.mark.parametrize("channel", ["telegram", "discord", "whatsapp"])
-async def test_an_agent_does_not_write_as_a_person_in_a_chat(coder: httpx.AsyncClient, channel: str) -> None:
+async def test_an_agent_cannot_write_as_a_person_in_a_chat(coder: httpx.AsyncClient, channel: str) -> None:
     refused = await coder.post("/api/message", json={"message": "hello", "channel": channel, "sender": "Ada"})
 
     assert refused.status_code == 403
@@ -205,12 +203,12 @@ async def test_an_agent_comments_as_itself(coder: httpx.AsyncClient) -> None:
         assert saved.json()["comment"]["authorType"] == "agent"
 
 
-async def test_without_a_server_token_nothing_is_asked(premises: Premises) -> None:
-    async with bearer(premises) as anybody:
-        assert (await anybody.get("/api/settings")).status_code == 200
+async def test_a_server_without_a_token_accepts_any_bearer(premises: Premises) -> None:
+    async with bearer(premises) as client:
+        assert (await client.get("/api/settings")).status_code == 200
 
 
-async def test_an_agent_does_not_write_as_a_person_by_way_of_a_schedule(coder: httpx.AsyncClient) -> None:
+async def test_an_agent_cannot_write_as_a_person_through_a_schedule(coder: httpx.AsyncClient) -> None:
     schedule = {"cron": "0 9 * * *", "agentId": "writer", "message": "hello", "label": "daily/report", "sender": "Ada"}
     for forged in ({**schedule, "channel": "telegram"}, {**schedule, "channel": "web"}):
         assert (await coder.post("/api/schedules", json=forged)).status_code == 403
@@ -224,7 +222,7 @@ async def test_an_agent_does_not_write_as_a_person_by_way_of_a_schedule(coder: h
     assert (await coder.delete("/api/schedules/daily%2Freport")).status_code == 200
 
 
-async def test_an_agent_reads_its_own_responses_and_conversations_only(
+async def test_an_agent_reads_only_its_own_responses_and_conversations(
     locked: Premises, coder: httpx.AsyncClient
 ) -> None:
     for name in ("coder", "writer"):
@@ -238,7 +236,7 @@ async def test_an_agent_reads_its_own_responses_and_conversations_only(
         assert (await coder.get(path)).status_code == 403
 
 
-async def test_an_agent_does_not_change_a_schedule_that_speaks_in_a_chat(
+async def test_an_agent_cannot_change_a_schedule_that_posts_to_a_chat(
     locked: Premises, coder: httpx.AsyncClient
 ) -> None:
     schedule = {"cron": "0 9 * * *", "agentId": "writer", "message": "hello", "label": "ada", "channel": "telegram"}

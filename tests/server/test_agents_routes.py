@@ -1,4 +1,4 @@
-"""Agents over HTTP, and what stands in their workspaces."""
+"""Agents over HTTP, and the files of their workspaces."""
 
 import json
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ async def audited(premises: Premises) -> list[tuple[str, str, str]]:
 
 
 def shown(premises: Premises, agent: str, **fields: object) -> dict[str, object]:
-    """The fields with the defaults that an answer has."""
+    """The fields with the defaults that an answer adds."""
     return {"model": "", "working_directory": str(workspace_of(premises, agent)), **fields}
 
 
@@ -37,7 +37,7 @@ async def test_agents_are_listed_with_their_defaults(premises: Premises) -> None
     assert answer.json() == {agent: shown(premises, agent, **fields) for agent, fields in stored}
 
 
-async def test_without_agents_the_one_that_counts_is_listed_and_stays_beside_a_new_one(
+async def test_the_default_agent_is_listed_and_stays_beside_a_new_one(
     closed_premises: Premises,
 ) -> None:
     del closed_premises.settings["agents"], closed_premises.settings["teams"]
@@ -63,7 +63,7 @@ async def test_an_agent_is_added_with_its_workspace_and_works_at_once(premises: 
     assert await audited(premises) == [("save_agent", "ada", "heartbeat, model, mood, name, provider")]
 
 
-async def test_a_change_of_an_agent_merges(premises: Premises) -> None:
+async def test_a_change_is_merged_into_the_agent(premises: Premises) -> None:
     await premises.http.put("/api/agents/coder", json={"model": "opus", "heartbeat": {"interval": 60}})
     answer = await premises.http.put("/api/agents/coder", json={"model": None, "heartbeat": {"enabled": False}})
 
@@ -76,7 +76,7 @@ async def test_a_change_of_an_agent_merges(premises: Premises) -> None:
     }
 
 
-async def test_secrets_of_an_agent_are_masked_and_come_back_unharmed(premises: Premises) -> None:
+async def test_a_masked_secret_of_an_agent_keeps_the_stored_value(premises: Premises) -> None:
     answer = await premises.http.put("/api/agents/coder", json={"search_api_key": "sk-1234567890abcdef"})
     shown = answer.json()["agent"]
     listed = (await premises.http.get("/api/agents")).json()["coder"]
@@ -88,7 +88,7 @@ async def test_secrets_of_an_agent_are_masked_and_come_back_unharmed(premises: P
     assert not any("1234567890" in detail for _, _, detail in await audited(premises))
 
 
-NO_AGENTS: Final[Sequence[tuple[str, str, str]]] = (
+INVALID_AGENTS: Final[Sequence[tuple[str, str, str]]] = (
     ("ada", "{}", "needs name and provider"),
     ("ada", '{"name": "", "provider": "scripted"}', "name of ada is empty"),
     ("coder", '{"name": " "}', "name of coder is empty"),
@@ -113,9 +113,9 @@ NO_AGENTS: Final[Sequence[tuple[str, str, str]]] = (
 )
 
 
-async def test_what_cannot_be_an_agent_is_refused_and_changes_nothing(premises: Premises) -> None:
+async def test_an_invalid_agent_is_refused_and_changes_nothing(premises: Premises) -> None:
     before = premises.home.settings_file.read_bytes()
-    for agent, body, sentence in NO_AGENTS:
+    for agent, body, sentence in INVALID_AGENTS:
         answer = await premises.http.put(f"/api/agents/{agent}", content=body)
 
         assert answer.status_code == 400, (body[:100], answer.text)
@@ -124,7 +124,7 @@ async def test_what_cannot_be_an_agent_is_refused_and_changes_nothing(premises: 
     assert await audited(premises) == []
 
 
-async def test_an_agent_whose_workspace_cannot_be_made_is_not_saved(premises: Premises) -> None:
+async def test_an_agent_without_a_usable_workspace_is_not_saved(premises: Premises) -> None:
     (premises.folder / "taken").write_text("a file", encoding="utf-8")
 
     answer = await premises.http.put("/api/agents/coder", json={"working_directory": str(premises.folder / "taken")})
@@ -136,7 +136,7 @@ async def test_an_agent_whose_workspace_cannot_be_made_is_not_saved(premises: Pr
     )
 
 
-async def test_an_agent_that_is_deleted_leaves_its_teams(premises: Premises) -> None:
+async def test_a_deleted_agent_leaves_its_teams(premises: Premises) -> None:
     answer = await premises.http.delete("/api/agents/coder")
 
     assert answer.status_code == 200
@@ -148,7 +148,7 @@ async def test_an_agent_that_is_deleted_leaves_its_teams(premises: Premises) -> 
     assert (await premises.http.delete("/api/agents/coder")).status_code == 404
 
 
-async def test_messages_that_wait_for_a_deleted_agent_are_moved_or_ended_by_word_only(premises: Premises) -> None:
+async def test_an_agent_with_waiting_messages_is_deleted_only_on_explicit_instruction(premises: Premises) -> None:
     gate = premises.puppet.plays["coder"] = Gate()
     await premises.send("first", agent="coder", sender="Ada")
     await gate.reached.wait()
@@ -167,7 +167,7 @@ async def test_messages_that_wait_for_a_deleted_agent_are_moved_or_ended_by_word
     assert premises.puppet.prompts_of("coder") == ["first"]
 
 
-async def test_messages_that_are_ended_are_in_the_list_of_dead_ones(premises: Premises) -> None:
+async def test_a_deleted_agents_messages_can_become_dead(premises: Premises) -> None:
     await premises.store.lanes.pause(AgentId("coder"))
     await premises.send("never", agent="coder")
 
@@ -178,18 +178,18 @@ async def test_messages_that_are_ended_are_in_the_list_of_dead_ones(premises: Pr
     assert (dead.message, dead.last_error) == ("never", "agent @coder was deleted")
 
 
-NO_HEIRS: Final = ("", "drop", "move:", "move:UP", "move:ghost", "move:coder")
+INVALID_TARGETS: Final = ("", "drop", "move:", "move:UP", "move:ghost", "move:coder")
 
 
-async def test_messages_go_only_where_somebody_is(premises: Premises) -> None:
-    for heir in NO_HEIRS:
-        answer = await premises.http.delete(f"/api/agents/coder?messages={heir}")
+async def test_a_deleted_agents_messages_need_a_valid_target(premises: Premises) -> None:
+    for target in INVALID_TARGETS:
+        answer = await premises.http.delete(f"/api/agents/coder?messages={target}")
 
-        assert answer.status_code == 400, (heir, answer.text)
+        assert answer.status_code == 400, (target, answer.text)
     assert "coder" in (await premises.http.get("/api/agents")).json()
 
 
-async def test_an_agent_that_somebody_needs_is_not_deleted(premises: Premises) -> None:
+async def test_an_agent_in_use_by_a_team_or_schedule_is_not_deleted(premises: Premises) -> None:
     solo = {"name": "Solo", "agents": ["writer"], "leader_agent": "writer"}
     assert (await premises.http.put("/api/teams/solo", json=solo)).status_code == 200
     await premises.engine.schedules.add(NewSchedule("daily", AgentId("tester"), "report", cron="0 9 * * *"))
@@ -212,7 +212,7 @@ async def test_the_last_agent_is_not_deleted(closed_premises: Premises) -> None:
     assert "the last agent" in answer.json()["error"]
 
 
-async def test_skills_are_listed_by_what_they_say_of_themselves(premises: Premises) -> None:
+async def test_skills_are_listed_with_name_and_description(premises: Premises) -> None:
     await premises.http.put("/api/agents/coder", json={})
 
     skills = (await premises.http.get("/api/agents/coder/skills")).json()
@@ -221,7 +221,7 @@ async def test_skills_are_listed_by_what_they_say_of_themselves(premises: Premis
     assert all(skill.keys() == {"id", "name", "description"} and skill["description"] for skill in skills)
 
 
-async def test_before_its_first_run_an_agent_has_nothing_to_show(premises: Premises) -> None:
+async def test_an_agent_has_empty_pages_before_its_first_run(premises: Premises) -> None:
     assert (await premises.http.get("/api/agents/coder/skills")).json() == []
     assert (await premises.http.get("/api/agents/coder/system-prompt")).json()["content"] == ""
     assert (await premises.http.get("/api/agents/coder/heartbeat")).json()["content"] == ""
@@ -230,7 +230,7 @@ async def test_before_its_first_run_an_agent_has_nothing_to_show(premises: Premi
     assert not workspace_of(premises, "coder").exists()
 
 
-async def test_the_owners_words_are_replaced_and_reach_the_next_run(premises: Premises) -> None:
+async def test_a_new_system_prompt_reaches_the_next_run(premises: Premises) -> None:
     answer = await premises.http.put("/api/agents/coder/system-prompt", json={"content": "Only ever say MIAU."})
     await premises.send("hello", agent="coder")
     await premises.drained()
@@ -260,7 +260,7 @@ async def test_a_memory_is_listed_with_its_index(premises: Premises) -> None:
     }
 
 
-async def test_a_heartbeat_is_text_and_timing(premises: Premises) -> None:
+async def test_a_heartbeat_has_a_text_and_an_interval(premises: Premises) -> None:
     path = str(workspace_of(premises, "coder") / "heartbeat.md")
     new = {"content": "Look at the mail.", "enabled": True, "interval": 600}
 
@@ -273,7 +273,7 @@ async def test_a_heartbeat_is_text_and_timing(premises: Premises) -> None:
     assert (shown["enabled"], shown["interval"], shown["every"]) == (False, None, None)
 
 
-async def test_a_heartbeat_without_an_interval_comes_as_often_as_all_others(closed_premises: Premises) -> None:
+async def test_a_heartbeat_without_an_interval_uses_the_global_one(closed_premises: Premises) -> None:
     closed_premises.settings["monitoring"] = {"heartbeat_interval": 3600}
     async with closed_premises.serve() as premises:
         shown = (await premises.http.get("/api/agents/coder/heartbeat")).json()
@@ -281,7 +281,7 @@ async def test_a_heartbeat_without_an_interval_comes_as_often_as_all_others(clos
     assert (shown["enabled"], shown["interval"], shown["every"]) == (True, None, 3600)
 
 
-NO_PAGES: Final[Sequence[tuple[str, str]]] = (
+INVALID_PAGES: Final[Sequence[tuple[str, str]]] = (
     ("system-prompt", "{}"),
     ("system-prompt", '{"content": null}'),
     ("system-prompt", '{"content": 5}'),
@@ -295,9 +295,9 @@ NO_PAGES: Final[Sequence[tuple[str, str]]] = (
 )
 
 
-async def test_what_no_page_can_hold_is_refused(premises: Premises) -> None:
+async def test_invalid_page_content_is_refused(premises: Premises) -> None:
     await premises.http.put("/api/agents/coder/system-prompt", json={"content": "as it was"})
-    for page, body in NO_PAGES:
+    for page, body in INVALID_PAGES:
         answer = await premises.http.put(f"/api/agents/coder/{page}", content=body)
 
         assert answer.status_code == 400, (body[:100], answer.text)
@@ -305,7 +305,7 @@ async def test_what_no_page_can_hold_is_refused(premises: Premises) -> None:
 
 
 @pytest.mark.parametrize(("page", "name"), [("system-prompt", "AGENTS.md"), ("heartbeat", "heartbeat.md")])
-async def test_a_page_that_leads_out_of_the_workspace_is_refused(premises: Premises, page: str, name: str) -> None:
+async def test_a_page_linked_outside_the_workspace_is_refused(premises: Premises, page: str, name: str) -> None:
     secret = premises.home.settings_file
     before = secret.read_bytes()
     workspace_of(premises, "coder").mkdir(parents=True)
@@ -320,7 +320,7 @@ async def test_a_page_that_leads_out_of_the_workspace_is_refused(premises: Premi
 
 
 @pytest.mark.parametrize(("page", "name"), [("memory", "memory"), ("skills", ".agents/skills")])
-async def test_a_folder_that_leads_out_of_the_workspace_is_refused(premises: Premises, page: str, name: str) -> None:
+async def test_a_folder_linked_outside_the_workspace_is_refused(premises: Premises, page: str, name: str) -> None:
     place = workspace_of(premises, "coder") / name
     place.parent.mkdir(parents=True)
     place.symlink_to(premises.home.path)
@@ -330,7 +330,7 @@ async def test_a_folder_that_leads_out_of_the_workspace_is_refused(premises: Pre
     assert answer.status_code == 403
 
 
-async def test_what_stands_in_the_way_of_a_page_is_told(premises: Premises) -> None:
+async def test_an_unreadable_page_is_reported(premises: Premises) -> None:
     (workspace_of(premises, "coder") / "AGENTS.md").mkdir(parents=True)
     large = workspace_of(premises, "coder") / "heartbeat.md"
     large.write_bytes(b"x" * (LARGEST + 1))
@@ -342,7 +342,7 @@ async def test_what_stands_in_the_way_of_a_page_is_told(premises: Premises) -> N
     assert "should be a regular file" in folder.json()["error"]
 
 
-async def test_a_path_that_nobody_can_open_is_told(premises: Premises) -> None:
+async def test_an_impossible_workspace_path_is_reported(premises: Premises) -> None:
     await premises.http.put("/api/settings", json={"agents": {"coder": {"working_directory": "a\0b"}}})
 
     for page in ("skills", "memory", "system-prompt", "heartbeat"):
@@ -350,7 +350,7 @@ async def test_a_path_that_nobody_can_open_is_told(premises: Premises) -> None:
         assert (answer.status_code, "NUL character" in answer.text) == (400, True)
 
 
-async def test_a_reset_lets_the_agent_start_afresh(premises: Premises) -> None:
+async def test_a_reset_starts_a_new_session(premises: Premises) -> None:
     answer = await premises.http.post("/api/agents/coder/reset", json={})
 
     assert answer.json() == {"ok": True}
@@ -370,7 +370,7 @@ PAGES: Final[Sequence[tuple[str, str, object]]] = (
 )
 
 
-async def test_nobody_has_no_workspace(premises: Premises) -> None:
+async def test_an_unknown_agent_is_not_found(premises: Premises) -> None:
     for method, path, body in PAGES:
         answer = await premises.http.request(method, f"/api/agents/ghost/{path}", json=body)
 
@@ -380,7 +380,7 @@ async def test_nobody_has_no_workspace(premises: Premises) -> None:
 
 
 @pytest.mark.parametrize("name", ["working_directory", "prompt_file"])
-async def test_no_agent_is_sent_into_the_home_or_told_its_secrets(premises: Premises, name: str) -> None:
+async def test_an_agents_paths_cannot_point_into_the_home(premises: Premises, name: str) -> None:
     place = premises.home.path if name == "working_directory" else premises.home.settings_file
     fields = {"name": "Spy", "provider": "scripted", name: str(place)}
 

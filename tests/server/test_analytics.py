@@ -126,14 +126,14 @@ async def test_an_installation_without_the_pipeline_says_what_to_install(
         ("Agents", 400, "table"),
     ],
 )
-async def test_what_cannot_be_read_is_refused_with_a_reason(lake: Premises, path: str, status: int, words: str) -> None:
+async def test_an_invalid_query_is_refused_with_a_reason(lake: Premises, path: str, status: int, words: str) -> None:
     answer = await lake.http.get(f"/api/analytics/{path}")
 
     assert answer.status_code == status
     assert words in answer.json()["error"]
 
 
-async def test_the_client_reads_them_too(lake: Premises) -> None:
+async def test_the_python_client_reads_the_tables(lake: Premises) -> None:
     async with AsyncClient(str(lake.http.base_url)) as client:
         (first, _) = await client.analytics.tables()
         read = await client.analytics.rows(first.table, since="2026-03-03", agent="writer", limit=5)
@@ -142,7 +142,7 @@ async def test_the_client_reads_them_too(lake: Premises) -> None:
     assert read.columns[0].name == "agent"
 
 
-async def test_files_of_other_days_are_not_opened_and_a_version_of_a_table_is_looked_up_once(
+async def test_only_files_of_the_wanted_days_are_opened_and_the_table_version_is_cached(
     premises: Premises,
 ) -> None:
     lay(premises.home.lake, {"gold.agent_hourly": [hourly(day, 8, "coder") for day in range(28)]})
@@ -156,8 +156,8 @@ async def test_files_of_other_days_are_not_opened_and_a_version_of_a_table_is_lo
     assert first == await hours(premises, since="2026-03-25") == [instant(day, 8) for day in (27, 26, 25, 24)]
 
 
-async def test_the_lake_is_read_while_every_thread_of_asyncio_is_busy(lake: Premises) -> None:
-    """Children that end slowly keep those threads."""
+async def test_the_lake_is_read_while_every_asyncio_thread_is_busy(lake: Premises) -> None:
+    """Child processes that end slowly can occupy all of those threads."""
     busy, free = ThreadPoolExecutor(1), threading.Event()
     asyncio.get_running_loop().set_default_executor(busy)
     blocked = busy.submit(free.wait)

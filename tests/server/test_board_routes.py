@@ -41,7 +41,7 @@ async def test_a_task_is_added_and_read(premises: Premises) -> None:
     assert (entry.action, entry.detail) == ("add_task", "WEB-1")
 
 
-async def test_a_change_whose_audit_entry_is_refused_is_answered_all_the_same(
+async def test_a_change_succeeds_when_its_audit_entry_fails(
     premises: Premises, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def refuse(*_: str) -> None:
@@ -80,7 +80,7 @@ async def test_a_task_that_moves_into_progress_is_sent_to_its_assignee_once(prem
     assert "Build it" in prompt
 
 
-async def test_a_change_of_a_task_merges_and_null_takes_away(premises: Premises) -> None:
+async def test_a_change_is_merged_into_the_task_and_null_clears_a_field(premises: Premises) -> None:
     project = await project_of(premises)
     task = await task_of(premises, assignee="coder", projectId=project["id"], description="soon")
     address = f"/api/tasks/{task['id']}"
@@ -106,7 +106,7 @@ async def test_tasks_are_reordered_across_columns(premises: Premises) -> None:
     assert len(premises.puppet.prompts_of("writer")) == 1
 
 
-NO_ORDERS: Final[Sequence[tuple[object, int]]] = (
+INVALID_ORDERS: Final[Sequence[tuple[object, int]]] = (
     ({"lost": []}, 400),
     ({"todo": [" "]}, 400),
     ({"todo": "x"}, 400),
@@ -116,14 +116,14 @@ NO_ORDERS: Final[Sequence[tuple[object, int]]] = (
 )
 
 
-async def test_an_order_of_nothing_is_refused(premises: Premises) -> None:
-    for columns, status in NO_ORDERS:
+async def test_an_invalid_order_is_refused(premises: Premises) -> None:
+    for columns, status in INVALID_ORDERS:
         answer = await premises.http.put("/api/tasks/reorder", json={"columns": columns})
 
         assert answer.status_code == status, (columns, answer.text)
 
 
-async def test_a_task_has_one_place(premises: Premises) -> None:
+async def test_a_task_cannot_be_ordered_into_two_columns(premises: Premises) -> None:
     task = await task_of(premises)
     answer = await premises.http.put(
         "/api/tasks/reorder", json={"columns": {"todo": [task["id"]], "done": [task["id"]]}}
@@ -132,7 +132,7 @@ async def test_a_task_has_one_place(premises: Premises) -> None:
     assert answer.status_code == 400
 
 
-NO_TASKS: Final[Sequence[dict[str, object]]] = (
+INVALID_TASKS: Final[Sequence[dict[str, object]]] = (
     {"title": ""},
     {"title": "  "},
     {"title": "x" * 501},
@@ -150,9 +150,9 @@ NO_TASKS: Final[Sequence[dict[str, object]]] = (
 )
 
 
-async def test_what_cannot_be_a_task_is_refused(premises: Premises) -> None:
+async def test_an_invalid_task_is_refused(premises: Premises) -> None:
     task = await task_of(premises)
-    for wrong in NO_TASKS:
+    for wrong in INVALID_TASKS:
         new = await premises.http.post("/api/tasks", content=json.dumps({"title": "x", **wrong}))
         changed = await premises.http.put(f"/api/tasks/{task['id']}", content=json.dumps(wrong))
 
@@ -160,7 +160,7 @@ async def test_what_cannot_be_a_task_is_refused(premises: Premises) -> None:
     assert (await premises.http.get("/api/tasks")).json() == [task]
 
 
-async def test_comments_are_kept_oldest_first_and_go_with_their_task(premises: Premises) -> None:
+async def test_comments_are_listed_oldest_first_and_deleted_with_their_task(premises: Premises) -> None:
     task = await task_of(premises)
     address = f"/api/tasks/{task['id']}/comments"
 
@@ -178,7 +178,7 @@ async def test_comments_are_kept_oldest_first_and_go_with_their_task(premises: P
     assert (await premises.http.get(address)).status_code == 404
 
 
-NO_COMMENTS: Final[Sequence[object]] = (
+INVALID_COMMENTS: Final[Sequence[object]] = (
     {},
     {"content": ""},
     {"content": " "},
@@ -188,9 +188,9 @@ NO_COMMENTS: Final[Sequence[object]] = (
 )
 
 
-async def test_a_comment_without_words_is_refused(premises: Premises) -> None:
+async def test_an_invalid_comment_is_refused(premises: Premises) -> None:
     task = await task_of(premises)
-    for body in NO_COMMENTS:
+    for body in INVALID_COMMENTS:
         answer = await premises.http.post(f"/api/tasks/{task['id']}/comments", content=json.dumps(body))
 
         assert answer.status_code == 400, (body, answer.text)
@@ -222,7 +222,7 @@ async def test_no_two_projects_share_a_prefix(premises: Premises) -> None:
     assert (new.status_code, changed.status_code) == (409, 409)
 
 
-NO_PROJECTS: Final[Sequence[dict[str, object]]] = (
+INVALID_PROJECTS: Final[Sequence[dict[str, object]]] = (
     {"name": ""},
     {"name": " "},
     {"name": "\ud800"},
@@ -236,9 +236,9 @@ NO_PROJECTS: Final[Sequence[dict[str, object]]] = (
 )
 
 
-async def test_what_cannot_be_a_project_is_refused(premises: Premises) -> None:
+async def test_an_invalid_project_is_refused(premises: Premises) -> None:
     project = await project_of(premises)
-    for wrong in NO_PROJECTS:
+    for wrong in INVALID_PROJECTS:
         new = await premises.http.post("/api/projects", content=json.dumps({"name": "x", **wrong}))
         changed = await premises.http.put(f"/api/projects/{project['id']}", content=json.dumps(wrong))
 
@@ -259,7 +259,7 @@ MISSING: Final[Sequence[tuple[str, str]]] = (
 )
 
 
-async def test_what_is_not_there_is_not_found(premises: Premises) -> None:
+async def test_unknown_tasks_comments_and_projects_are_not_found(premises: Premises) -> None:
     for method, path in MISSING:
         body = {"content": "x"} if method in {"PUT", "POST"} else None
 

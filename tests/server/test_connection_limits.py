@@ -1,4 +1,4 @@
-"""Requests that do not end, trailers, idle connections, and answers that the client does not read."""
+"""Limits on unfinished requests, trailers, idle connections and unread answers."""
 
 import asyncio
 import contextlib
@@ -36,7 +36,7 @@ async def connection(port: int) -> AsyncIterator[Pair]:
 
 
 async def until_closed(reader: asyncio.StreamReader) -> bytes:
-    """What comes until the server closes the connection."""
+    """All bytes until the server closes the connection."""
     with contextlib.suppress(ConnectionError):
         return await reader.read()
     return b""
@@ -71,7 +71,7 @@ async def test_a_trailer_is_refused_and_the_connection_closed(premises: Premises
     assert await received(premises) == 0
 
 
-async def test_a_token_counts_in_the_head_only(locked: Premises) -> None:
+async def test_a_token_in_a_trailer_is_ignored(locked: Premises) -> None:
     trailer = f"authorization: Bearer {TOKEN}".encode()
 
     assert status_of(await ask(locked.port, post(locked.port, chunked(MESSAGE, trailer)))) in {400, 401}
@@ -98,14 +98,14 @@ async def test_fifty_megabytes_of_trailers_take_no_memory(locked: Premises, piec
     assert (await locked.http.get("/api/status")).status_code == 200
 
 
-async def test_a_chunk_extension_without_end_is_refused(premises: Premises) -> None:
+async def test_an_endless_chunk_extension_is_refused(premises: Premises) -> None:
     call = post(premises.port, b"5;" + b"x" * 400_000)
 
     assert status_of(await ask(premises.port, call)) in {400, 0}
 
 
 @pytest.mark.parametrize(("padding", "status"), [(60_000, 200), (66_000, 400)])
-async def test_the_head_is_measured_exactly_however_it_arrives(premises: Premises, padding: int, status: int) -> None:
+async def test_the_head_limit_holds_for_one_read_and_for_many(premises: Premises, padding: int, status: int) -> None:
     call = request(premises.port, x_padding="y" * padding)
     for size in (len(call), 1_000):
         async with connection(premises.port) as (reader, writer):
@@ -115,7 +115,7 @@ async def test_the_head_is_measured_exactly_however_it_arrives(premises: Premise
             assert status_of(await reader.read(1_000)) == status
 
 
-async def test_a_large_body_before_the_next_head_is_no_large_head(premises: Premises) -> None:
+async def test_a_large_body_does_not_count_towards_the_next_head(premises: Premises) -> None:
     body = b'{"agent": "coder", "message": "' + b"x" * 100_000 + b'"}'
     first = request(premises.port, "POST", "/api/message", body, **JSON)
     second = request(premises.port)
@@ -128,7 +128,7 @@ async def test_a_large_body_before_the_next_head_is_no_large_head(premises: Prem
     assert answers.count(b"HTTP/1.1 200") == 2
 
 
-async def test_a_refused_request_that_is_incomplete_ends_the_connection(locked: Premises) -> None:
+async def test_an_incomplete_request_is_refused_and_the_connection_closed(locked: Premises) -> None:
     call = request(locked.port, "POST", "/api/message", b"{", content_length="1000", **JSON)
     async with connection(locked.port) as (reader, writer):
         writer.write(call)
@@ -138,7 +138,7 @@ async def test_a_refused_request_that_is_incomplete_ends_the_connection(locked: 
     assert b"connection: close" in answer
 
 
-async def test_a_client_that_is_still_sending_reads_why_it_was_refused(premises: Premises) -> None:
+async def test_a_client_gets_the_refusal_while_it_is_still_sending(premises: Premises) -> None:
     body = b'{"message": "' + b"x" * 3_000_000 + b'"}'
     for _ in range(5):
         async with connection(premises.port) as (reader, writer):
@@ -147,7 +147,7 @@ async def test_a_client_that_is_still_sending_reads_why_it_was_refused(premises:
             assert status_of(await reader.read(1_000)) == 413
 
 
-async def test_what_follows_a_request_that_is_being_answered_does_not_become_its_answer(premises: Premises) -> None:
+async def test_garbage_behind_a_request_does_not_corrupt_its_answer(premises: Premises) -> None:
     async with connection(premises.port) as (reader, writer):
         writer.write(request(premises.port, path="/api/events/stream"))
         await reader.readuntil(b"event: connected")
@@ -155,9 +155,7 @@ async def test_what_follows_a_request_that_is_being_answered_does_not_become_its
         assert b"HTTP/1.1 400" not in await until_closed(reader)
 
 
-async def test_a_stream_asked_for_behind_another_request_is_not_cut(
-    closed_premises: Premises, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_pipelined_stream_is_not_cut(closed_premises: Premises, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http, "REQUEST_TIME", timedelta(milliseconds=200))
     loop = asyncio.get_running_loop()
     async with closed_premises.serve() as premises, connection(premises.port) as (reader, writer):
@@ -179,14 +177,14 @@ async def test_a_connection_without_a_request_is_closed(
         assert await until_closed(reader) == b""
 
 
-async def test_a_kept_connection_that_sends_nothing_more_is_closed(
+async def test_an_idle_keep_alive_connection_is_closed(
     closed_premises: Premises, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(http, "REQUEST_TIME", timedelta(milliseconds=100))
     async with closed_premises.serve() as premises, connection(premises.port) as (reader, writer):
         writer.write(request(premises.port))
         assert status_of(await reader.readuntil(b"\r\n\r\n")) == 200
-        # A line break begins no request, and ends the library's own wait for one.
+        # A line break starts no request, but ends the library's own wait for one.
         writer.write(b"\r\n")
         await until_closed(reader)
 
@@ -202,9 +200,7 @@ async def test_idle_connections_make_room_for_new_ones(
             assert await until_closed(reader) == b""
 
 
-async def test_a_server_full_of_streams_says_that_it_is_full(
-    closed_premises: Premises, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_server_full_of_streams_answers_503(closed_premises: Premises, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http, "connection_limit", lambda _: 3)
     async with closed_premises.serve() as premises, contextlib.AsyncExitStack() as stack:
         for _ in range(3):
@@ -219,7 +215,7 @@ async def test_a_server_full_of_streams_says_that_it_is_full(
 
 
 class ExhaustedListener(socket.socket):
-    """A listener of a process that has no file descriptor left for the next so many connections."""
+    """A listener whose process has no file descriptor left for the next `failures` connections."""
 
     failures = 100
 
@@ -230,7 +226,7 @@ class ExhaustedListener(socket.socket):
         return super().accept()
 
 
-async def test_a_process_without_file_descriptors_says_so_once_and_goes_on(
+async def test_a_process_without_file_descriptors_logs_it_once_and_recovers(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(http, "ACCEPT_PAUSE", timedelta(milliseconds=1))
@@ -252,7 +248,9 @@ async def test_a_process_without_file_descriptors_says_so_once_and_goes_on(
     assert line.exc_info is None
 
 
-async def test_an_answer_that_is_not_read_is_cut(closed_premises: Premises, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_client_that_does_not_read_its_answer_is_cut(
+    closed_premises: Premises, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(http, "WRITE_TIME", timedelta(milliseconds=100))
     monkeypatch.setattr(http, "REQUEST_TIME", timedelta(milliseconds=100))
     async with closed_premises.serve() as premises:
@@ -276,7 +274,7 @@ async def test_an_answer_that_is_not_read_is_cut(closed_premises: Premises, monk
 
 
 class Transport:
-    """Of a connection whose client reads when the test says so."""
+    """The transport of a client that reads when the test says so."""
 
     def __init__(self) -> None:
         self.unread = 0
@@ -303,7 +301,7 @@ class Clock:
         return self.now
 
 
-def test_a_client_that_reads_slowly_is_not_cut_and_one_that_stops_is() -> None:
+def test_a_slow_reader_is_cut_only_when_it_stops_reading() -> None:
     clock = Clock()
     opened = Connections(clock.time)
     client = Client(opened)
@@ -320,7 +318,7 @@ def test_a_client_that_reads_slowly_is_not_cut_and_one_that_stops_is() -> None:
     assert client.transport.is_cut
 
 
-def test_a_client_that_has_read_all_has_its_time_for_the_next_request() -> None:
+def test_the_request_timeout_starts_after_the_answer_was_read() -> None:
     clock = Clock()
     opened = Connections(clock.time)
     client = Client(opened)
@@ -335,7 +333,7 @@ def test_a_client_that_has_read_all_has_its_time_for_the_next_request() -> None:
     assert client.transport.is_cut
 
 
-def test_the_connection_that_is_idle_for_longest_makes_room() -> None:
+def test_the_longest_idle_connection_is_closed_first() -> None:
     clock = Clock()
     opened = Connections(clock.time)
     busy, reading, older, newer = (Client(opened) for _ in range(4))
@@ -348,7 +346,7 @@ def test_the_connection_that_is_idle_for_longest_makes_room() -> None:
     assert not opened.close_oldest()
 
 
-def test_a_connection_that_has_ended_is_forgotten() -> None:
+def test_a_closed_connection_is_forgotten() -> None:
     opened = Connections(Clock().time)
     client = Client(opened)
     opened.remove(client)

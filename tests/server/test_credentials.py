@@ -1,4 +1,4 @@
-"""Token, cookie and login: who is let in, and what wrong ones cost."""
+"""Token, cookie and login: which requests are authenticated, and how wrong credentials are limited."""
 
 from collections.abc import AsyncIterator
 from functools import partial
@@ -16,7 +16,7 @@ MESSAGE = b'{"message": "hello", "agent": "coder"}'
 
 @pytest.fixture
 async def locked(closed_premises: Premises, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Premises]:
-    """A server with a token. Its clock for wrong ones stands still, so that none is forgiven during a test."""
+    """A server with a token. Its rate limit has a frozen clock, so wrong tokens do not expire during a test."""
     monkeypatch.setattr(guard, "RateLimit", partial(RateLimit, clock=lambda: 0.0))
     closed_premises.token = TOKEN
     async with closed_premises.serve() as served:
@@ -45,13 +45,13 @@ async def test_every_route_and_the_stream_need_the_token(locked: Premises) -> No
     assert await received(locked) == 0
 
 
-async def test_the_token_counts_in_the_header_only(locked: Premises) -> None:
+async def test_a_token_in_the_query_is_ignored(locked: Premises) -> None:
     async with httpx.AsyncClient(base_url=locked.http.base_url, trust_env=False, timeout=30) as stranger:
         assert (await stranger.get(f"/api/status?token={TOKEN}&access_token={TOKEN}")).status_code == 401
         assert (await stranger.get("/api/status", headers={"authorization": f"Bearer {TOKEN}"})).status_code == 200
 
 
-async def test_the_office_gets_a_cookie_that_scripts_cannot_read(locked: Premises) -> None:
+async def test_a_login_sets_an_http_only_cookie(locked: Premises) -> None:
     async with httpx.AsyncClient(base_url=locked.http.base_url, trust_env=False, timeout=30) as office:
         wrong = await office.post("/api/login", json={"token": "something-else-altogether"})
         right = await office.post("/api/login", json={"token": TOKEN})
@@ -76,7 +76,7 @@ GUESSES = {
 
 @pytest.fixture
 async def stranger(locked: Premises) -> AsyncIterator[httpx.AsyncClient]:
-    """A client from the same address that shows nothing unless it is asked to."""
+    """A client from the same address, without a credential."""
     async with httpx.AsyncClient(base_url=locked.http.base_url, trust_env=False, timeout=30) as client:
         yield client
 
@@ -104,7 +104,7 @@ async def test_wrong_logins_are_counted(stranger: httpx.AsyncClient) -> None:
     assert [answer.status_code for answer in answers] == [401] * WRONG_TOKENS_PER_MINUTE + [429] * 5
 
 
-async def test_a_request_without_a_credential_is_no_guess(stranger: httpx.AsyncClient) -> None:
+async def test_a_request_without_a_credential_is_not_counted(stranger: httpx.AsyncClient) -> None:
     for headers in ({}, {"cookie": "theme=dark"}):
         for _ in range(WRONG_TOKENS_PER_MINUTE):
             assert (await stranger.get("/api/status", headers=headers)).status_code == 401
@@ -112,7 +112,7 @@ async def test_a_request_without_a_credential_is_no_guess(stranger: httpx.AsyncC
     assert (await stranger.get("/api/status", headers={"authorization": "Bearer guess"})).status_code == 401
 
 
-async def test_a_locked_out_address_is_refused_on_every_way_in(locked: Premises, stranger: httpx.AsyncClient) -> None:
+async def test_a_locked_out_address_is_refused_everywhere(locked: Premises, stranger: httpx.AsyncClient) -> None:
     await lock_out(stranger)
     wrong = {"authorization": "Bearer guess", "content-type": "application/json"}
 
@@ -124,9 +124,7 @@ async def test_a_locked_out_address_is_refused_on_every_way_in(locked: Premises,
     assert await received(locked) == 0
 
 
-async def test_the_right_token_is_not_locked_out_with_the_wrong_ones(
-    locked: Premises, stranger: httpx.AsyncClient
-) -> None:
+async def test_the_right_token_works_from_a_locked_out_address(locked: Premises, stranger: httpx.AsyncClient) -> None:
     await lock_out(stranger)
 
     assert (await locked.http.get("/api/status")).status_code == 200

@@ -1,4 +1,4 @@
-"""Writes without a body, and pages of other sites: who may call without saying `application/json`, and who may not."""
+"""Writes without a body, and calls from pages of other sites."""
 
 import logging
 
@@ -71,7 +71,7 @@ async def test_a_put_without_a_body_reaches_its_route(premises: Premises) -> Non
     assert b"A JSON body is missing" in answer
 
 
-async def test_an_own_or_allowed_page_writes_without_a_body(closed_premises: Premises) -> None:
+async def test_a_same_origin_or_allowed_page_may_write_without_a_body(closed_premises: Premises) -> None:
     closed_premises.settings["server"] = {"allowed_origins": [OFFICE]}
     async with closed_premises.serve() as premises:
         for origin, site in ((f"http://127.0.0.1:{premises.port}", "same-origin"), (OFFICE, "cross-site")):
@@ -91,7 +91,7 @@ async def test_a_write_with_a_body_needs_the_content_type(
     assert not await is_paused(premises)
 
 
-async def test_an_empty_form_is_no_write_without_a_body(premises: Premises) -> None:
+async def test_an_empty_form_is_refused(premises: Premises) -> None:
     form = {"content_type": "application/x-www-form-urlencoded", "content_length": "0"}
 
     assert status_of(await ask(premises.port, request(premises.port, "POST", PAUSE, b"", **form))) == 415
@@ -139,7 +139,7 @@ async def test_a_link_on_another_site_opens_the_documentation(premises: Premises
     assert status_of(await ask(premises.port, request(premises.port, "GET", path, b"", **embedded))) == 403
 
 
-async def test_an_address_that_a_person_types_is_answered(premises: Premises) -> None:
+async def test_a_typed_address_is_answered(premises: Premises) -> None:
     assert status_of(await ask(premises.port, request(premises.port, "GET", "/api/status", b"", **TYPED))) == 200
 
 

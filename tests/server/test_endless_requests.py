@@ -1,4 +1,4 @@
-"""Requests and lines without end are refused whether or not the daemon has a token."""
+"""Endless requests and lines are refused whether or not the daemon has a token."""
 
 import contextlib
 
@@ -13,7 +13,7 @@ STATUS = b"GET /api/status HTTP/1.1\r\nhost: 127.0.0.1:%d\r\n\r\n"
 CHUNKED = b"POST /api/message HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n"
 
 
-async def test_as_many_requests_as_may_wait_are_answered(premises: Premises) -> None:
+async def test_pipelined_requests_up_to_the_limit_are_answered(premises: Premises) -> None:
     async with connection(premises.port) as (reader, writer):
         writer.write(STATUS % premises.port * MAX_PIPELINED)
         answers = b""
@@ -21,7 +21,7 @@ async def test_as_many_requests_as_may_wait_are_answered(premises: Premises) -> 
             answers += await reader.read(65_536)
 
 
-async def test_more_requests_than_may_wait_take_no_memory(premises: Premises) -> None:
+async def test_pipelined_requests_beyond_the_limit_take_no_memory(premises: Premises) -> None:
     before = psutil.Process().memory_info().rss
     async with connection(premises.port) as (reader, writer):
         with contextlib.suppress(ConnectionError):
@@ -33,7 +33,7 @@ async def test_more_requests_than_may_wait_take_no_memory(premises: Premises) ->
 
 
 @pytest.mark.parametrize("start", [b"GET /api/status HTTP/1.1\r\n", CHUNKED], ids=["head", "trailer"])
-async def test_a_line_without_end_closes_the_connection(premises: Premises, start: bytes) -> None:
+async def test_an_endless_line_closes_the_connection(premises: Premises, start: bytes) -> None:
     async with connection(premises.port) as (reader, writer):
         with contextlib.suppress(ConnectionError):
             writer.write(start + b"x: ")

@@ -5,7 +5,7 @@ import pytest
 from tests.server.conftest import Premises
 
 
-async def test_the_log_is_read_in_its_order_from_a_cursor_on(premises: Premises) -> None:
+async def test_the_log_is_read_in_order_from_a_cursor(premises: Premises) -> None:
     sent = await premises.send("@coder build it")
     await premises.drained()
 
@@ -25,7 +25,7 @@ async def test_the_log_is_read_in_its_order_from_a_cursor_on(premises: Premises)
     assert (await premises.http.get("/api/events", params={"after": ids[-1]})).json() == []
 
 
-async def test_texts_are_whole_in_the_log(premises: Premises) -> None:
+async def test_texts_in_the_log_are_not_shortened(premises: Premises) -> None:
     long = "word " * 5_000
     await premises.send(f"@coder {long}")
 
@@ -34,7 +34,7 @@ async def test_texts_are_whole_in_the_log(premises: Premises) -> None:
     assert received["payload"]["message"]["message"] == f"@coder {long}"
 
 
-async def test_one_type_is_read_alone(premises: Premises) -> None:
+async def test_the_log_is_filtered_by_type(premises: Premises) -> None:
     await premises.send("@coder one")
     await premises.drained()
 

@@ -1,4 +1,4 @@
-"""Frames: what a fact looks like on the stream."""
+"""Frames: how an event looks on the stream."""
 
 import json
 from typing import Any
@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.server.facts import CLAIM, every_fact, recorded
+from tests.server.sample_events import CLAIM, every_event, recorded
 from tests.support.builders import a_message
 from tinyagi.domain.events import (
     EVENT_TYPES,
@@ -34,7 +34,7 @@ STORED = sorted(set(EVENT_TYPES) - {"agent_progress"})
 
 
 def fields_of(raw: bytes) -> dict[str, str]:
-    """The lines of one frame; fails when it is not exactly one."""
+    """The fields of one frame; fails unless there is exactly one."""
     assert raw.endswith(b"\n\n")
     lines = raw.decode().removesuffix("\n\n").split("\n")
     fields = dict(line.split(": ", 1) for line in lines)
@@ -43,17 +43,17 @@ def fields_of(raw: bytes) -> dict[str, str]:
 
 
 def data_of(event_type: str, text: str = "hello") -> dict[str, Any]:
-    frame = frame_of(recorded(every_fact(text)[event_type]))
+    frame = frame_of(recorded(every_event(text)[event_type]))
     data: dict[str, Any] = json.loads(fields_of(frame.canonical)["data"])
     return data
 
 
-def test_every_type_of_the_log_has_its_fields_decided() -> None:
+def test_every_event_type_has_its_frame_fields_defined() -> None:
     assert set(EVENT_TYPES) == {*_PROJECTIONS, *_FIELD_NAMES, AgentProgress.type}
 
 
 @pytest.mark.parametrize("event_type", STORED)
-def test_every_fact_says_what_it_is_when_and_whose(event_type: str) -> None:
+def test_every_frame_has_a_type_a_time_and_its_ids(event_type: str) -> None:
     data = data_of(event_type)
 
     assert data["type"] == event_type
@@ -64,18 +64,18 @@ def test_every_fact_says_what_it_is_when_and_whose(event_type: str) -> None:
 
 
 @pytest.mark.parametrize("event_type", STORED)
-def test_no_fact_is_sent_with_a_text_without_end(event_type: str) -> None:
-    frame = frame_of(recorded(every_fact("x" * 1_000_000)[event_type]))
+def test_long_texts_are_shortened_in_every_frame(event_type: str) -> None:
+    frame = frame_of(recorded(every_event("x" * 1_000_000)[event_type]))
 
     assert len(frame.both) < 5 * TEXT_CHARS
 
 
 @pytest.mark.parametrize("event_type", sorted(ALIASES))
-def test_the_alias_goes_first_and_without_an_id(event_type: str) -> None:
+def test_the_alias_comes_first_and_has_no_id(event_type: str) -> None:
     if event_type == "agent_progress":
         return
-    facts = {**every_fact(), "message_received": MessageReceived(a_message()._asdict(), 1)}
-    frame = frame_of(recorded(facts[event_type], 7))
+    events_by_type = {**every_event(), "message_received": MessageReceived(a_message()._asdict(), 1)}
+    frame = frame_of(recorded(events_by_type[event_type], 7))
 
     assert frame.both.endswith(frame.canonical)
     alias, canonical = fields_of(frame.both.removesuffix(frame.canonical)), fields_of(frame.canonical)
@@ -96,27 +96,27 @@ def test_the_alias_goes_first_and_without_an_id(event_type: str) -> None:
     ],
     ids=["hand-off", "room post", "schedule", "heartbeat", "task"],
 )
-def test_only_messages_of_people_have_the_alias_of_an_incoming_message(message: Message) -> None:
+def test_only_messages_from_people_have_the_incoming_alias(message: Message) -> None:
     frame = frame_of(recorded(MessageReceived(message._asdict(), 1)))
 
     assert fields_of(frame.canonical)["event"] == "message_received"
     assert frame.both == frame.canonical
 
 
-def test_a_fact_without_an_alias_is_one_frame() -> None:
+def test_an_event_without_an_alias_is_one_frame() -> None:
     frame = frame_of(recorded(LanePaused()))
 
     assert frame.both == frame.canonical
 
 
-def test_a_message_is_told_by_its_first_characters() -> None:
+def test_a_message_is_shortened_to_its_first_characters() -> None:
     data = data_of("message_received", "m" * 500)
 
     assert data["message"] == "m" * 120
     assert (data["channel"], data["sender"], data["agent"]) == ("web", "Ada", "coder")
 
 
-def test_an_answer_is_shortened_and_its_length_is_told() -> None:
+def test_an_answer_is_shortened_and_carries_its_length() -> None:
     done, ready = data_of("chain_step_done", "a" * 9_000), data_of("response_ready", "a" * 9_000)
 
     assert done["content"] == done["responseText"] == ready["responseText"] == "a" * TEXT_CHARS
@@ -127,27 +127,27 @@ def test_an_answer_is_shortened_and_its_length_is_told() -> None:
     assert done["usage"]["inputTokens"] == 10
 
 
-def test_routing_tells_the_name_and_the_team() -> None:
+def test_a_routing_frame_names_agent_and_team() -> None:
     data = data_of("agent_routed")
 
     assert (data["agentName"], data["isTeamRouted"], data["teamId"]) == ("Coder", True, "dev")
 
 
-def test_a_hand_off_concerns_both_agents() -> None:
-    frame = frame_of(recorded(every_fact()["chain_handoff"]))
+def test_a_hand_off_frame_concerns_both_agents() -> None:
+    frame = frame_of(recorded(every_event()["chain_handoff"]))
 
     assert set(frame.agents) == {"coder", "writer"}
     assert data_of("chain_handoff")["toAgent"] == "writer"
 
 
-def test_an_imported_row_and_a_lost_session_tell_nothing_of_their_content() -> None:
+def test_imported_rows_and_lost_sessions_hide_their_content() -> None:
     assert set(data_of("row_imported")) - {"timestamp", "messageId", "conversationId", "agentId"} == {
         *("type", "table", "id"),
     }
     assert "session-secret" not in json.dumps(data_of("session_lost"))
 
 
-def test_a_fact_of_a_later_version_is_passed_on_with_what_every_fact_has() -> None:
+def test_an_unknown_event_type_is_sent_with_the_common_fields() -> None:
     later = RecordedEvent(9, "moon_landed", 3, "web_1", None, None, None, {"secret": "x"}, 99)
 
     assert json.loads(fields_of(frame_of(later).canonical)["data"]) == {
@@ -181,7 +181,7 @@ def test_no_text_breaks_a_frame(text: str) -> None:
         assert data["reason"] == text
 
 
-def test_the_first_frame_says_where_a_reader_resumes_that_saw_nothing_else() -> None:
+def test_the_first_frame_carries_the_resume_position() -> None:
     assert fields_of(connected_frame(41, 50, now=5)) == {
         "id": "41",
         "event": "connected",
@@ -190,12 +190,12 @@ def test_the_first_frame_says_where_a_reader_resumes_that_saw_nothing_else() -> 
     assert "id" not in fields_of(connected_frame(None, 50, now=5))
 
 
-def test_a_reset_has_the_id_from_which_nothing_is_missing() -> None:
+def test_a_reset_frame_carries_the_new_position() -> None:
     fields = fields_of(reset_frame(99, "pruned", 100, 200, now=5))
 
     assert (fields["id"], fields["event"]) == ("99", "reset")
     assert json.loads(fields["data"])["oldest"] == 100
 
 
-def test_a_keep_alive_is_an_id_and_nothing_else() -> None:
+def test_a_keep_alive_is_only_an_id() -> None:
     assert keep_alive_frame(12) == b"id: 12\n\n"

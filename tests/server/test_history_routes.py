@@ -1,4 +1,4 @@
-"""History over HTTP: what agents were asked and have answered."""
+"""History over HTTP: the questions and answers of agents."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from tests.server.conftest import Premises
 from tests.support.puppet import in_turn
 
 
-async def test_what_an_agent_was_asked_and_answered_comes_newest_first(premises: Premises) -> None:
+async def test_questions_and_answers_are_listed_newest_first(premises: Premises) -> None:
     sent = await premises.send("@coder build it", sender="Ada", channel="web")
     await premises.send("@writer write it")
     await premises.drained()
@@ -28,7 +28,7 @@ async def test_what_an_agent_was_asked_and_answered_comes_newest_first(premises:
     assert answer["id"] > question["id"]
 
 
-async def test_pages_lie_between_two_ids(premises: Premises) -> None:
+async def test_a_page_is_bounded_by_two_ids(premises: Premises) -> None:
     for number in range(3):
         await premises.send(f"@coder {number}")
         await premises.drained()
@@ -44,7 +44,7 @@ async def test_pages_lie_between_two_ids(premises: Premises) -> None:
     assert await page(since_id=ids[4], before_id=ids[2]) == ids[3:4]
 
 
-async def test_the_history_of_all_holds_every_agents(premises: Premises) -> None:
+async def test_the_common_history_holds_every_agent(premises: Premises) -> None:
     await premises.send("@coder build it")
     await premises.drained()
     await premises.send("@writer write it")
@@ -59,7 +59,7 @@ async def test_the_history_of_all_holds_every_agents(premises: Premises) -> None
     ]
 
 
-async def test_an_agent_without_history_has_an_empty_one(premises: Premises) -> None:
+async def test_an_agent_without_history_gets_an_empty_list(premises: Premises) -> None:
     assert (await premises.http.get("/api/agents/tester/messages")).json() == []
 
 
@@ -67,18 +67,18 @@ async def test_an_agent_without_history_has_an_empty_one(premises: Premises) -> 
 @pytest.mark.parametrize(
     "query", ["limit=0", "limit=1001", "limit=ten", f"since_id={2**63}", "before_id=0", "since_id=-1"]
 )
-async def test_bounds_are_checked(premises: Premises, path: str, query: str) -> None:
+async def test_out_of_range_bounds_are_refused(premises: Premises, path: str, query: str) -> None:
     answer = await premises.http.get(f"{path}?{query}")
 
     assert answer.status_code == 400
     assert query.split("=", maxsplit=1)[0] in answer.json()["error"]
 
 
-async def test_what_is_no_agent_id_is_refused(premises: Premises) -> None:
+async def test_an_invalid_agent_id_is_refused(premises: Premises) -> None:
     assert (await premises.http.get("/api/agents/Not An Id/messages")).status_code == 400
 
 
-async def test_what_teammates_and_rooms_said_is_shown_on_request_only(premises: Premises) -> None:
+async def test_internal_messages_are_shown_only_on_request(premises: Premises) -> None:
     premises.puppet.plays["coder"] = in_turn("Built. [@tester: test it] [#dev: it is built]", "ok")
     await premises.send("@coder build it", sender="Ada")
     await premises.http.post("/api/chatroom/dev", json={"message": "cake", "sender": "Ada"})

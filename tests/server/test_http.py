@@ -1,4 +1,4 @@
-"""The socket side: what comes too slowly is cut, what is complete is not, and answers do not wait for each other."""
+"""The socket side: slow requests are cut, streams are not, and answers do not wait for each other."""
 
 import asyncio
 import contextlib
@@ -16,7 +16,7 @@ from tinyagi.server.http_protocol import RequestTransport
 
 
 @pytest.mark.parametrize("part", [b"GET /api/st", b"POST /api/message HTTP/1.1\r\ncontent-length: 100\r\n\r\n{"])
-async def test_a_request_that_does_not_end_is_cut(
+async def test_an_unfinished_request_is_cut(
     closed_premises: Premises, monkeypatch: pytest.MonkeyPatch, part: bytes
 ) -> None:
     monkeypatch.setattr(http, "REQUEST_TIME", timedelta(milliseconds=100))
@@ -24,14 +24,14 @@ async def test_a_request_that_does_not_end_is_cut(
         reader, writer = await asyncio.open_connection("127.0.0.1", premises.port)
         writer.write(part)
 
-        # A refusal may come first; the connection ends all the same, with or without a farewell.
+        # A refusal may come first; then the connection is closed or reset.
         with contextlib.suppress(ConnectionResetError):
             await reader.read()
         assert reader.at_eof() or reader.exception() is not None
         writer.close()
 
 
-async def test_a_stream_that_is_being_answered_is_not_a_request_that_comes_slowly(
+async def test_a_running_stream_does_not_hit_the_request_timeout(
     closed_premises: Premises, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(http, "REQUEST_TIME", timedelta(milliseconds=20))
@@ -47,7 +47,7 @@ async def test_a_stream_that_is_being_answered_is_not_a_request_that_comes_slowl
 
 
 class Recorder(asyncio.Transport):
-    """A transport that keeps what it is given to send."""
+    """A transport that records the bytes to send."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -63,7 +63,7 @@ class Recorder(asyncio.Transport):
 HEAD = b"HTTP/1.1 200 OK\r\n\r\n"
 
 
-async def test_a_head_is_sent_with_the_first_piece_of_its_body() -> None:
+async def test_a_head_is_sent_together_with_the_first_body_chunk() -> None:
     recorder = Recorder()
     joined = RequestTransport(recorder, asyncio.get_running_loop())
     for piece in (HEAD, b"first", b"second"):
@@ -72,7 +72,7 @@ async def test_a_head_is_sent_with_the_first_piece_of_its_body() -> None:
     assert recorder.sent == [HEAD + b"first", b"second"]
 
 
-async def test_a_head_without_a_body_is_sent_all_the_same() -> None:
+async def test_a_head_without_a_body_is_sent() -> None:
     recorder = Recorder()
     joined = RequestTransport(recorder, asyncio.get_running_loop())
     joined.write(HEAD)
@@ -101,12 +101,12 @@ async def test_answers_without_a_body_keep_their_order(premises: Premises) -> No
     assert [status_of(head) for head in heads] == [405, 200]
 
 
-def test_answers_are_sent_at_once() -> None:
+def test_small_answers_are_not_delayed_by_nagle() -> None:
     with bind("127.0.0.1", 0) as listener:
-        # asyncio looks at this number before it asks for it.
+        # asyncio sets TCP_NODELAY only for sockets with this protocol number.
         assert listener.proto == socket.IPPROTO_TCP
 
 
-def test_a_port_that_is_taken_is_named_with_the_remedy() -> None:
+def test_a_taken_port_is_reported_with_the_remedy() -> None:
     with bind("127.0.0.1", 0) as taken, pytest.raises(InvalidInput, match=r"TINYAGI_API_PORT or server\.port"):
         bind("127.0.0.1", taken.getsockname()[1])

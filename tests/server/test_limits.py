@@ -1,4 +1,4 @@
-"""The bucket: so many a minute for each key, and no memory without end."""
+"""The rate limit: a budget per minute for each key, in bounded memory."""
 
 from tinyagi.server.access import MAX_KEYS, RateLimit
 
@@ -17,7 +17,7 @@ def test_a_key_has_its_own_budget() -> None:
     assert limit.take("bob") == 0
 
 
-def test_it_fills_again_with_time_and_not_beyond_its_size() -> None:
+def test_a_budget_refills_up_to_its_size() -> None:
     clock = Clock()
     limit = RateLimit(2, clock=clock)
     limit.take("ada"), limit.take("ada")
@@ -40,20 +40,20 @@ def test_a_refused_attempt_costs_nothing() -> None:
     assert limit.take("ada") == 0
 
 
-def test_zero_is_no_limit() -> None:
+def test_zero_means_no_limit() -> None:
     limit = RateLimit(0)
 
     assert not any(limit.take("ada") for _ in range(1_000))
     assert limit.wait("ada") == 0
 
 
-def test_looking_takes_nothing() -> None:
+def test_asking_for_the_wait_costs_nothing() -> None:
     limit = RateLimit(1, clock=Clock())
 
     assert (limit.wait("ada"), limit.wait("ada"), limit.take("ada"), limit.wait("ada")) == (0, 0, 0, 60)
 
 
-def test_whoever_invents_names_uses_no_more_memory() -> None:
+def test_the_number_of_keys_is_bounded() -> None:
     limit = RateLimit(1, clock=Clock())
     for number in range(MAX_KEYS + 500):
         limit.take(f"nobody {number}")

@@ -1,4 +1,4 @@
-"""The cookie of a login: how long it lasts, what ends it, and when it is for TLS only."""
+"""The cookie of a login: its lifetime, logout, and the Secure flag."""
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -32,7 +32,7 @@ async def status_with(premises: Premises, cookie: str) -> int:
     return status_of(await ask(premises.port, call))
 
 
-async def test_a_logout_ends_every_copy_of_every_cookie(closed_premises: Premises) -> None:
+async def test_a_logout_ends_every_cookie(closed_premises: Premises) -> None:
     closed_premises.token = TOKEN
     async with closed_premises.serve() as premises:
         first, second = await log_in(premises), await log_in(premises)
@@ -51,7 +51,7 @@ async def test_a_logout_ends_every_copy_of_every_cookie(closed_premises: Premise
         assert await status_with(premises, third) == 200
 
 
-async def test_a_stranger_cannot_log_others_out(closed_premises: Premises) -> None:
+async def test_a_logout_needs_a_login(closed_premises: Premises) -> None:
     closed_premises.token = TOKEN
     async with closed_premises.serve() as premises:
         cookie = await log_in(premises)
@@ -62,7 +62,7 @@ async def test_a_stranger_cannot_log_others_out(closed_premises: Premises) -> No
 @pytest.mark.parametrize(
     ("origin", "is_secure"), [("https://office.example", True), ("http://office.example", False), (None, False)]
 )
-async def test_the_cookie_of_a_page_behind_tls_is_for_tls_only(
+async def test_a_cookie_set_over_https_is_secure(
     closed_premises: Premises, origin: str | None, is_secure: bool
 ) -> None:
     closed_premises.token = TOKEN
@@ -75,7 +75,7 @@ async def test_the_cookie_of_a_page_behind_tls_is_for_tls_only(
     assert ("; Secure" in answer.headers["set-cookie"]) == is_secure
 
 
-def test_a_cookie_lasts_a_month_and_no_longer() -> None:
+def test_a_cookie_expires_after_a_month() -> None:
     clock = Clock()
     cookies = LoginCookies(SECRET, clock=clock)
     cookie = cookies.issue().encode()
@@ -86,7 +86,7 @@ def test_a_cookie_lasts_a_month_and_no_longer() -> None:
     assert not cookies.is_valid(cookie)
 
 
-def test_a_login_in_the_instant_of_a_logout_is_valid() -> None:
+def test_a_login_in_the_same_millisecond_as_a_logout_is_valid() -> None:
     cookies = LoginCookies(SECRET, clock=Clock())
     before = cookies.issue().encode()
     cookies.end_all()
@@ -95,7 +95,7 @@ def test_a_login_in_the_instant_of_a_logout_is_valid() -> None:
     assert cookies.is_valid(cookies.issue().encode())
 
 
-def test_a_clock_that_was_put_back_brings_no_cookie_back(tmp_path: Path) -> None:
+def test_a_clock_set_back_does_not_revive_a_cookie(tmp_path: Path) -> None:
     clock = Clock()
     cookies = LoginCookies(SECRET, tmp_path / "logout", clock=clock)
     old = cookies.issue().encode()
@@ -107,7 +107,7 @@ def test_a_clock_that_was_put_back_brings_no_cookie_back(tmp_path: Path) -> None
     assert reopened.is_valid(reopened.issue().encode())
 
 
-def test_a_file_that_cannot_be_read_ends_all_cookies(tmp_path: Path) -> None:
+def test_a_damaged_logout_file_ends_all_cookies(tmp_path: Path) -> None:
     clock = Clock()
     old = LoginCookies(SECRET, clock=clock).issue().encode()
     (tmp_path / "logout").write_text("soon")
@@ -116,7 +116,7 @@ def test_a_file_that_cannot_be_read_ends_all_cookies(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("forged", [b"", b".", b"1.", b"x.y", b"9" * 5_000 + b".00", b"\xff.\xff", b"1000000000000"])
-def test_a_forged_cookie_is_none(forged: bytes) -> None:
+def test_a_forged_cookie_is_invalid(forged: bytes) -> None:
     assert not LoginCookies(SECRET, clock=Clock()).is_valid(forged)
 
 
@@ -128,7 +128,7 @@ def test_the_time_of_a_cookie_cannot_be_changed() -> None:
     assert not cookies.is_valid(f"{int(issued) + 1}.{mark}".encode())
 
 
-def test_logouts_at_the_same_time_all_succeed(tmp_path: Path) -> None:
+def test_concurrent_logouts_all_succeed(tmp_path: Path) -> None:
     cookies = LoginCookies(b"secret", tmp_path / "logout")
 
     with ThreadPoolExecutor(4) as threads:

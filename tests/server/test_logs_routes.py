@@ -23,7 +23,7 @@ async def texts(premises: Premises, **query: str | int) -> list[str]:
     return [json.loads(one)["text"] for one in answer.json()["lines"]]
 
 
-async def test_lines_are_for_people_unless_json_is_asked_for(premises: Premises) -> None:
+async def test_lines_are_readable_text_unless_json_is_requested(premises: Premises) -> None:
     broken = {"time": "2030-01-01T00:00:02.000Z", "level": "ERROR", "text": "lane broke off", "trace": "a\nKeyError: 1"}
     write(premises.home.logs / "queue.log", line(1, "two\nlines"), json.dumps(broken), "no JSON \x1b at all", "7")
 
@@ -38,7 +38,7 @@ async def test_lines_are_for_people_unless_json_is_asked_for(premises: Premises)
     assert (await premises.http.get("/api/logs?format=xml")).status_code == 400
 
 
-async def test_one_log_is_read_from_its_end(premises: Premises) -> None:
+async def test_the_last_lines_of_one_log_are_read(premises: Premises) -> None:
     write(premises.home.logs / "queue.log", *(line(second, str(second)) for second in range(5)))
     write(premises.home.logs / "daemon.log", line(9, "up"))
 
@@ -46,7 +46,7 @@ async def test_one_log_is_read_from_its_end(premises: Premises) -> None:
     assert await texts(premises, source="daemon") == ["up"]
 
 
-async def test_all_logs_are_shown_in_the_order_of_their_times(premises: Premises) -> None:
+async def test_all_logs_are_merged_by_time(premises: Premises) -> None:
     write(premises.home.logs / "queue.log", line(1, "a"), line(4, "d"))
     write(premises.home.logs / "daemon.log", line(2, "b"))
     write(premises.home.logs / "telegram.log", line(3, "c"))
@@ -55,7 +55,7 @@ async def test_all_logs_are_shown_in_the_order_of_their_times(premises: Premises
     assert await texts(premises, source="all", limit=2) == ["c", "d"]
 
 
-async def test_a_line_without_a_time_stays_behind_the_one_before_it(premises: Premises) -> None:
+async def test_a_line_without_a_time_stays_behind_its_predecessor(premises: Premises) -> None:
     write(premises.home.logs / "queue.log", line(1, "a"), "no JSON at all", line(4, "d"))
     write(premises.home.logs / "daemon.log", line(2, "b"))
 
@@ -64,7 +64,7 @@ async def test_a_line_without_a_time_stays_behind_the_one_before_it(premises: Pr
     assert lines == [line(1, "a"), "no JSON at all", line(2, "b"), line(4, "d")]
 
 
-async def test_a_log_that_was_just_begun_is_continued_with_the_one_before_it(premises: Premises) -> None:
+async def test_a_rotated_log_is_read_across_both_files(premises: Premises) -> None:
     write(premises.home.logs / "queue.log.1", line(1, "a"), line(2, "b"))
     write(premises.home.logs / "queue.log", line(3, "c"))
 
@@ -75,7 +75,7 @@ async def test_without_logs_there_are_no_lines(premises: Premises) -> None:
     assert (await premises.http.get("/api/logs")).json() == {"lines": []}
 
 
-async def test_a_log_that_is_not_there_is_not_found(premises: Premises) -> None:
+async def test_an_unknown_log_is_not_found(premises: Premises) -> None:
     write(premises.home.logs / "daemon.log", line(1, "up"))
 
     answer = await premises.http.get("/api/logs", params={"source": "telegram"})
@@ -84,7 +84,7 @@ async def test_a_log_that_is_not_there_is_not_found(premises: Premises) -> None:
     assert "daemon" in answer.json()["error"]
 
 
-async def test_a_link_is_no_log(premises: Premises) -> None:
+async def test_a_symbolic_link_is_not_read_as_a_log(premises: Premises) -> None:
     secret = premises.folder / "secret"
     write(secret, "a key")
     (premises.home.logs / "evil.log").symlink_to(secret)
@@ -101,7 +101,7 @@ async def test_malformed_queries_are_refused(premises: Premises, query: str) -> 
 
 
 @pytest.mark.parametrize("limit", [1, 7, 1_000])
-def test_lines_that_cross_blocks_are_whole(tmp_path: Path, limit: int) -> None:
+def test_lines_that_cross_blocks_are_read_whole(tmp_path: Path, limit: int) -> None:
     lines = [f"{number} {'x' * (number % 700)}" for number in range(2_000)]
     path = tmp_path / "a.log"
     write(path, *lines)
@@ -120,7 +120,7 @@ def test_a_file_is_read_from_its_end_only(tmp_path: Path) -> None:
     assert last_lines(path, 1) == ["last"]
 
 
-def test_a_line_without_end_does_not_fill_the_memory(tmp_path: Path) -> None:
+def test_an_endless_line_does_not_fill_the_memory(tmp_path: Path) -> None:
     path = tmp_path / "a.log"
     with path.open("wb") as file:
         file.write(b"x" * (MOST_BYTES + 2 * BLOCK) + b"\nlast\n")
@@ -128,13 +128,13 @@ def test_a_line_without_end_does_not_fill_the_memory(tmp_path: Path) -> None:
     assert last_lines(path, 10) == ["last"]
 
 
-def test_what_is_no_text_is_shown_as_replaced(tmp_path: Path) -> None:
+def test_invalid_utf8_is_replaced(tmp_path: Path) -> None:
     (tmp_path / "a.log").write_bytes(b"abc\xe9\nlast without its end")
 
     assert last_lines(tmp_path / "a.log", 10) == ["abc�", "last without its end"]
 
 
-async def test_the_audit_log_is_read_newest_first_page_by_page(premises: Premises) -> None:
+async def test_the_audit_log_is_paged_newest_first(premises: Premises) -> None:
     for agent in ("coder", "writer", "tester"):
         await premises.store.audit.record("ada", "pause_lane", agent, "for lunch")
 

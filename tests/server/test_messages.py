@@ -1,4 +1,4 @@
-"""POST /api/message: what it takes, what it answers, and that the answer means durable."""
+"""POST /api/message: its fields, its answers, and that an accepted message is durable."""
 
 import asyncio
 import json
@@ -20,10 +20,10 @@ async def test_a_message_is_stored_before_it_is_answered(premises: Premises) -> 
 
     assert answer.status_code == 200
     assert told == {"ok": True, "messageId": told["messageId"], "conversationId": told["messageId"]}
-    assert await stored_elsewhere(premises.home, told["messageId"])
+    assert await is_visible_to_another_connection(premises.home, told["messageId"])
 
 
-async def test_the_answer_says_when_the_name_at_the_front_is_unknown(premises: Premises) -> None:
+async def test_an_unknown_name_at_the_front_is_a_warning(premises: Premises) -> None:
     answer = await premises.http.post("/api/message", json={"message": "@testr hello"})
     named = await premises.http.post("/api/message", json={"message": "@testr hello", "agent": "writer"})
 
@@ -33,16 +33,16 @@ async def test_the_answer_says_when_the_name_at_the_front_is_unknown(premises: P
     assert "warning" not in named.json()
 
 
-async def stored_elsewhere(home: Home, message_id: str) -> bool:
-    """True when another connection to the same file sees it."""
+async def is_visible_to_another_connection(home: Home, message_id: str) -> bool:
+    """True when another connection to the same database reads the message."""
     async with open_inbox(home) as (store, _):
         events = await store.events.read_after(0, event_type="message_received")
     return any(event.message_id == message_id for event in events)
 
 
-async def test_everything_that_can_be_said_is_kept(premises: Premises) -> None:
+async def test_every_field_of_a_message_is_stored(premises: Premises) -> None:
     (premises.home.files / "plan.txt").write_text("plan")
-    letter = {
+    fields = {
         "message": "@tester not a prefix when an agent is named",
         "agent": "coder",
         "sender": "Ada",
@@ -53,10 +53,10 @@ async def test_everything_that_can_be_said_is_kept(premises: Premises) -> None:
         "priority": 5,
         "delaySeconds": 3600,
     }
-    assert (await premises.http.post("/api/message", json=letter)).status_code == 200
+    assert (await premises.http.post("/api/message", json=fields)).status_code == 200
     (message,) = await premises.messages()
 
-    assert (message.message, message.agent, message.sender) == (letter["message"], "coder", "Ada")
+    assert (message.message, message.agent, message.sender) == (fields["message"], "coder", "Ada")
     assert (message.sender_id, message.channel, message.message_id) == ("4711", "cli", "my own id / 1")
     assert json.loads(message.files or "") == [str(premises.home.files / "plan.txt")]
     assert message.priority == 5
@@ -64,8 +64,8 @@ async def test_everything_that_can_be_said_is_kept(premises: Premises) -> None:
 
 
 async def test_a_repeated_id_is_refused_and_stored_once(premises: Premises) -> None:
-    letter = {"message": "once", "messageId": "m-1"}
-    calls = [premises.http.post("/api/message", json=letter) for _ in range(10)]
+    fields = {"message": "once", "messageId": "m-1"}
+    calls = [premises.http.post("/api/message", json=fields) for _ in range(10)]
     answers = await asyncio.gather(*calls)
 
     assert sorted(answer.status_code for answer in answers) == [200] + [409] * 9
@@ -76,12 +76,12 @@ async def test_a_repeated_id_is_refused_and_stored_once(premises: Premises) -> N
 
 
 async def test_a_text_for_several_agents_gives_several_ids(premises: Premises) -> None:
-    letter = {"message": "[@coder: build it] [@tester: test it]", "messageId": "m-1"}
-    told = (await premises.http.post("/api/message", json=letter)).json()
+    fields = {"message": "[@coder: build it] [@tester: test it]", "messageId": "m-1"}
+    told = (await premises.http.post("/api/message", json=fields)).json()
 
     assert told["messageIds"] == ["m-1", "m-1.2"]
     assert told["conversationId"] == "m-1"
-    assert (await premises.http.post("/api/message", json=letter)).status_code == 409
+    assert (await premises.http.post("/api/message", json=fields)).status_code == 409
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ async def test_a_text_for_several_agents_gives_several_ids(premises: Premises) -
         (b"[" * 10_000, ""),
     ],
 )
-async def test_what_is_no_message_is_refused_with_a_sentence(premises: Premises, body: bytes, says: str) -> None:
+async def test_an_invalid_message_is_refused_with_a_reason(premises: Premises, body: bytes, says: str) -> None:
     answer = await premises.http.post("/api/message", content=body)
 
     assert answer.status_code == 400
@@ -123,7 +123,7 @@ async def test_what_is_no_message_is_refused_with_a_sentence(premises: Premises,
 
 
 @pytest.mark.parametrize("channel", ["chatroom", "schedule", "heartbeat", "board", "internal"])
-async def test_a_channel_of_our_own_is_refused_with_the_remedy(premises: Premises, channel: str) -> None:
+async def test_a_reserved_channel_is_refused_with_the_remedy(premises: Premises, channel: str) -> None:
     answer = await premises.http.post("/api/message", json={"message": "x", "agent": "coder", "channel": channel})
 
     assert answer.status_code == 400
@@ -132,25 +132,25 @@ async def test_a_channel_of_our_own_is_refused_with_the_remedy(premises: Premise
     assert await premises.events("message_received") == []
 
 
-async def test_an_id_that_a_part_would_get_is_refused_by_its_name(premises: Premises) -> None:
+async def test_a_conflict_names_the_id_of_the_conflicting_part(premises: Premises) -> None:
     await premises.http.post("/api/message", json={"message": "x", "agent": "coder", "messageId": "m-1.2"})
-    letter = {"message": "[@coder: build it] [@tester: test it]", "messageId": "m-1"}
-    answer = await premises.http.post("/api/message", json=letter)
+    fields = {"message": "[@coder: build it] [@tester: test it]", "messageId": "m-1"}
+    answer = await premises.http.post("/api/message", json=fields)
 
     assert answer.status_code == 409
     assert answer.json()["messageId"] == "m-1.2"
 
 
-async def test_fields_that_nobody_knows_are_ignored(premises: Premises) -> None:
-    letter: dict[str, Any] = {"message": "x", "agent": None, "mood": {"happy": [1, 2, 3]}}
+async def test_unknown_fields_are_ignored(premises: Premises) -> None:
+    fields: dict[str, Any] = {"message": "x", "agent": None, "mood": {"happy": [1, 2, 3]}}
 
-    assert (await premises.http.post("/api/message", json=letter)).status_code == 200
+    assert (await premises.http.post("/api/message", json=fields)).status_code == 200
 
 
 @pytest.mark.parametrize(
     "error", [StoreFull("The disk is full."), OutcomeUnknown("Repeat it with the same messageId.")]
 )
-async def test_a_store_that_cannot_take_it_says_so(
+async def test_a_store_error_is_answered_with_503(
     premises: Premises, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     async def fail(*_: object, **__: object) -> None:
@@ -164,6 +164,6 @@ async def test_a_store_that_cannot_take_it_says_so(
     assert answer.json() == {"error": str(error)}
 
 
-async def test_another_method_is_not_taken_for_it(premises: Premises) -> None:
+async def test_other_methods_are_refused(premises: Premises) -> None:
     assert (await premises.http.get("/api/message")).status_code in {404, 405}
     assert (await premises.http.put("/api/message", json={"message": "x"})).status_code in {404, 405}

@@ -1,4 +1,4 @@
-"""Figures for Prometheus, as its own parser reads them."""
+"""Figures for Prometheus, read with its own parser."""
 
 from dataclasses import replace
 
@@ -64,7 +64,7 @@ def test_requests_are_counted_by_route_and_status_with_their_times() -> None:
     assert found[named("tinyagi_http_request_seconds_count", route="/api/message", status="409")] == 1
 
 
-def test_the_state_of_the_queue_and_the_stream_is_told() -> None:
+def test_queue_and_stream_figures_are_rendered() -> None:
     found = rendered(Metrics())
 
     assert found[named("tinyagi_messages", status="pending")] == 7
@@ -91,7 +91,7 @@ def test_the_state_of_the_queue_and_the_stream_is_told() -> None:
     assert found[named("process_resident_memory_bytes")] > 0
 
 
-def test_where_nobody_wants_a_lake_no_figure_says_that_it_is_behind() -> None:
+def test_a_home_without_a_lake_has_no_lag_figures() -> None:
     found = rendered(Metrics(), replace(NOW, lag=None, pipeline_running=False))
 
     assert named("tinyagi_lake_lag_seconds") not in found

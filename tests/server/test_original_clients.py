@@ -1,4 +1,4 @@
-"""Requests and answers in the form that clients of the original use: empty texts for nothing, and its field names."""
+"""Requests and answers as clients of the original send and expect them: empty texts for null, and its field names."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from tinyagi.client.client import AsyncClient
 from tinyagi.settings.patches import agents_of
 
 
-async def test_an_empty_assignee_and_project_of_a_new_task_are_none(premises: Premises) -> None:
+async def test_empty_assignee_and_project_of_a_new_task_are_stored_as_null(premises: Premises) -> None:
     task = await task_of(premises, assignee="", assigneeType="", projectId="")
 
     assert (task["assignee"], task["assigneeType"], task["projectId"]) == ("", "", "")
@@ -17,7 +17,7 @@ async def test_an_empty_assignee_and_project_of_a_new_task_are_none(premises: Pr
     assert (stored.assignee, stored.assignee_type, stored.project_id) == (None, None, None)
 
 
-async def test_an_empty_text_takes_assignee_and_project_away(premises: Premises) -> None:
+async def test_an_empty_text_clears_assignee_and_project(premises: Premises) -> None:
     project = await project_of(premises)
     task = await task_of(premises, assignee="dev", assigneeType="team", projectId=project["id"])
 
@@ -35,7 +35,7 @@ async def test_an_empty_filter_lists_all_tasks(premises: Premises) -> None:
     assert (await premises.http.get("/api/tasks?projectId=&status=")).json() == [task]
 
 
-async def test_a_task_has_its_place_and_the_number_of_its_comments(premises: Premises) -> None:
+async def test_a_task_has_a_sort_order_and_a_comment_count(premises: Premises) -> None:
     first, second = await task_of(premises), await task_of(premises)
     await premises.http.post(f"/api/tasks/{second['id']}/comments", json={"content": "Looks good."})
 
@@ -46,7 +46,7 @@ async def test_a_task_has_its_place_and_the_number_of_its_comments(premises: Pre
     assert (await premises.http.get(f"/api/tasks/{second['id']}")).json()["commentCount"] == 1
 
 
-async def test_a_changed_task_keeps_the_number_of_its_comments(premises: Premises) -> None:
+async def test_a_changed_task_keeps_its_comment_count(premises: Premises) -> None:
     task = await task_of(premises)
     await premises.http.post(f"/api/tasks/{task['id']}/comments", json={"content": "Looks good."})
 
@@ -79,7 +79,7 @@ async def test_every_project_has_a_colour_and_keeps_it(premises: Premises) -> No
 
 
 @pytest.mark.parametrize("nothing", ["cron", "label", "timezone", "channel", "sender"])
-async def test_an_empty_field_of_a_new_schedule_is_left_out(premises: Premises, nothing: str) -> None:
+async def test_an_empty_field_of_a_new_schedule_is_ignored(premises: Premises, nothing: str) -> None:
     new = {"agentId": "coder", "message": "Good morning", "runAt": "2099-01-31T09:00:00Z", nothing: ""}
 
     answer = await premises.http.post("/api/schedules", json=new)
@@ -91,7 +91,7 @@ async def test_an_empty_field_of_a_new_schedule_is_left_out(premises: Premises, 
     assert (schedule["channel"], schedule["sender"]) == ("schedule", "Scheduler")
 
 
-async def test_a_schedule_that_comes_again_may_have_an_empty_instant(premises: Premises) -> None:
+async def test_a_recurring_schedule_may_have_an_empty_run_at(premises: Premises) -> None:
     new = {"agentId": "coder", "message": "Good morning", "cron": "0 8 * * *", "runAt": ""}
     schedule = (await premises.http.post("/api/schedules", json=new)).json()["schedule"]
 
@@ -101,7 +101,7 @@ async def test_a_schedule_that_comes_again_may_have_an_empty_instant(premises: P
     assert (changed.json()["schedule"]["cron"], changed.json()["schedule"]["message"]) == ("0 8 * * *", "Hello")
 
 
-async def test_heartbeats_that_were_not_sent_are_an_empty_object(premises: Premises) -> None:
+async def test_last_heartbeats_are_an_empty_object_before_the_first(premises: Premises) -> None:
     assert (await premises.http.get("/api/status")).json()["heartbeat"]["lastSent"] == {}
 
 
@@ -119,19 +119,19 @@ async def test_the_typed_client_reads_and_sends_back_an_unassigned_task(premises
     assert freed == read.model_copy(update={"updated_at": freed.updated_at})
 
 
-async def test_a_search_for_skills_and_an_installation_say_how_skills_are_installed(premises: Premises) -> None:
+async def test_skill_search_and_install_explain_how_to_install_skills(premises: Premises) -> None:
     skills = premises.folder / "workspace" / "coder" / ".agents" / "skills"
 
     found = await premises.http.get("/api/agents/coder/skills/registry?query=pdf")
     installed = await premises.http.post("/api/agents/coder/skills/install", json={"ref": "someone/skills@pdf"})
-    nobody = await premises.http.get("/api/agents/ghost/skills/registry?query=pdf")
+    unknown = await premises.http.get("/api/agents/ghost/skills/registry?query=pdf")
 
-    assert (found.status_code, installed.status_code, nobody.status_code) == (501, 501, 404)
+    assert (found.status_code, installed.status_code, unknown.status_code) == (501, 501, 404)
     assert f"{skills}" in found.json()["error"]
     assert found.json() == installed.json()
 
 
-async def test_agents_are_listed_with_the_values_in_force(closed_premises: Premises) -> None:
+async def test_agents_are_listed_with_effective_values(closed_premises: Premises) -> None:
     closed_premises.settings["models"] = {"provider": "openai", "openai": {"model": "gpt-small"}}
     closed_premises.settings["agents"] = {"coder": {}, "writer": {"provider": "scripted", "working_directory": "books"}}
     del closed_premises.settings["teams"]
@@ -155,7 +155,7 @@ async def test_agents_are_listed_with_the_values_in_force(closed_premises: Premi
     }
 
 
-async def test_a_saved_agent_is_answered_with_the_values_in_force(premises: Premises) -> None:
+async def test_a_saved_agent_is_answered_with_effective_values(premises: Premises) -> None:
     answer = await premises.http.put("/api/agents/ada", json={"name": "Ada", "provider": "anthropic"})
 
     assert answer.json()["agent"] == {
@@ -166,7 +166,7 @@ async def test_a_saved_agent_is_answered_with_the_values_in_force(premises: Prem
     }
 
 
-async def test_a_client_that_sends_back_an_agent_stores_no_defaults(premises: Premises) -> None:
+async def test_sending_an_agent_back_stores_no_defaults(premises: Premises) -> None:
     await premises.http.put("/api/agents/coder", json={"name": None, "provider": None, "working_directory": "here"})
     before = premises.engine.settings.raw
     listed = (await premises.http.get("/api/agents")).json()["coder"]
@@ -183,7 +183,7 @@ async def test_a_client_that_sends_back_an_agent_stores_no_defaults(premises: Pr
     }
 
 
-async def test_a_default_that_is_named_alone_is_stored(premises: Premises) -> None:
+async def test_a_default_sent_explicitly_is_stored(premises: Premises) -> None:
     await premises.http.put("/api/agents/coder", json={"provider": "anthropic"})
 
     await premises.http.put("/api/agents/coder", json={"model": "sonnet"})
@@ -191,7 +191,7 @@ async def test_a_default_that_is_named_alone_is_stored(premises: Premises) -> No
     assert agents_of(premises.engine.settings.raw)["coder"]["model"] == "sonnet"
 
 
-async def test_an_agent_whose_folder_leads_nowhere_has_its_other_fields(closed_premises: Premises) -> None:
+async def test_an_agent_with_an_unresolvable_folder_is_still_listed(closed_premises: Premises) -> None:
     closed_premises.settings["agents"]["coder"] = {"working_directory": "~nobody-of-this-name/x"}
     async with closed_premises.serve() as premises:
         agents = (await premises.http.get("/api/agents")).json()
@@ -201,7 +201,7 @@ async def test_an_agent_whose_folder_leads_nowhere_has_its_other_fields(closed_p
     assert agents["writer"]["working_directory"] == str(premises.folder / "workspace" / "writer")
 
 
-async def test_teams_are_listed_with_the_names_in_force(closed_premises: Premises) -> None:
+async def test_teams_are_listed_with_effective_names(closed_premises: Premises) -> None:
     del closed_premises.settings["teams"]["dev"]["name"]
     async with closed_premises.serve() as premises:
         listed = (await premises.http.get("/api/teams")).json()
@@ -210,7 +210,7 @@ async def test_teams_are_listed_with_the_names_in_force(closed_premises: Premise
     assert listed["dev"]["name"] == saved["name"] == "dev"
 
 
-async def test_a_client_that_sends_a_whole_agent_with_a_custom_provider_keeps_its_model(
+async def test_changing_the_custom_provider_of_a_whole_agent_keeps_its_model(
     closed_premises: Premises,
 ) -> None:
     custom = {"harness": "api", "base_url": "http://127.0.0.1:9", "model": "own"}

@@ -1,4 +1,4 @@
-"""Pages end with the row that fills them, whatever `limit` says, and the next page goes on behind it."""
+"""A page ends with the row that fills it, even below `limit`, and the next page continues after it."""
 
 from typing import Any
 
@@ -44,7 +44,7 @@ async def test_a_list_ends_with_the_row_that_fills_the_page(premises: Premises) 
     assert [row["message"].split()[0] for row in waiting] == ["0", "1", "2", "3"]
 
 
-async def test_a_row_larger_than_a_page_is_a_page(premises: Premises) -> None:
+async def test_a_row_larger_than_a_page_fills_one_page(premises: Premises) -> None:
     told = {"channel": "telegram", "sender": "Ada", "message": "x" * 200_000}
     for _ in range(2):
         await premises.http.post("/api/responses", json=told)
@@ -52,7 +52,7 @@ async def test_a_row_larger_than_a_page_is_a_page(premises: Premises) -> None:
     assert len(await read(premises, "/api/responses")) == 1
 
 
-async def test_a_history_is_read_whole_page_by_page(premises: Premises) -> None:
+async def test_paging_reads_the_whole_history(premises: Premises) -> None:
     await talk(premises)
     for path in ("/api/agents/coder/messages", "/api/agent-messages"):
         seen: list[int] = []
@@ -63,7 +63,7 @@ async def test_a_history_is_read_whole_page_by_page(premises: Premises) -> None:
         assert len(seen) == 2 * COUNT
 
 
-async def test_a_history_that_goes_on_in_the_lake_is_read_whole_as_well(premises: Premises) -> None:
+async def test_paging_reads_a_history_that_continues_in_the_lake(premises: Premises) -> None:
     await talk(premises)
     await archive(premises)
     seen: list[int] = []
@@ -75,7 +75,7 @@ async def test_a_history_that_goes_on_in_the_lake_is_read_whole_as_well(premises
 
 
 @pytest.mark.parametrize("query", [{}, {"type": "message_received"}])
-async def test_the_log_is_read_whole_page_by_page(premises: Premises, query: dict[str, str]) -> None:
+async def test_paging_reads_the_whole_log(premises: Premises, query: dict[str, str]) -> None:
     await talk(premises)
     expected = [event.id for event in await premises.events(*query.values())]
     seen: list[int] = []
@@ -88,7 +88,7 @@ async def test_the_log_is_read_whole_page_by_page(premises: Premises, query: dic
     assert len(sizes) > 2
 
 
-async def test_dead_messages_and_conversations_are_bounded_too(premises: Premises) -> None:
+async def test_pages_of_dead_messages_and_conversations_are_bounded(premises: Premises) -> None:
     for path in ("/api/queue/dead", "/api/conversations"):
         assert await read(premises, path) == []
     await a_dead_message(premises, TEXT)
@@ -100,7 +100,7 @@ async def test_dead_messages_and_conversations_are_bounded_too(premises: Premise
         assert len(await read(premises, path)) == 4, path
 
 
-async def test_waiting_messages_are_bounded_too(premises: Premises) -> None:
+async def test_pages_of_waiting_messages_are_bounded(premises: Premises) -> None:
     await premises.store.lanes.pause(AgentId("coder"))
     for number in range(COUNT):
         await premises.send(f"@coder {number} {TEXT}", channel="web", sender="Ada")

@@ -13,7 +13,7 @@ async def code_of(premises: Premises, sender_id: str, channel: str = "telegram")
     return asked[0].code
 
 
-async def test_a_code_is_listed_and_approved_in_small_letters(premises: Premises) -> None:
+async def test_a_code_is_listed_and_approved_in_lower_case(premises: Premises) -> None:
     code = await code_of(premises, "4711")
 
     (pending,) = (await premises.http.get("/api/pairing")).json()["pending"]
@@ -54,7 +54,7 @@ SENDER_IDS: Final[Sequence[str]] = (
 )
 
 
-async def test_a_person_is_unpaired_whatever_the_platform_calls_them(premises: Premises) -> None:
+async def test_a_person_is_unpaired_by_any_sender_id(premises: Premises) -> None:
     for sender_id in SENDER_IDS:
         await premises.store.pairing.approve(await code_of(premises, sender_id, "whatsapp"))
 
@@ -67,7 +67,7 @@ async def test_a_person_is_unpaired_whatever_the_platform_calls_them(premises: P
         assert (entry.action, entry.target) == ("unpair", f"whatsapp/{sender_id}")
 
 
-NO_CODES: Final[Sequence[object]] = (
+INVALID_CODES: Final[Sequence[object]] = (
     {},
     {"code": ""},
     {"code": None},
@@ -77,19 +77,19 @@ NO_CODES: Final[Sequence[object]] = (
 )
 
 
-async def test_what_is_no_code_is_refused(premises: Premises) -> None:
-    for body in NO_CODES:
+async def test_an_invalid_code_is_refused(premises: Premises) -> None:
+    for body in INVALID_CODES:
         assert (await premises.http.post("/api/pairing/approve", json=body)).status_code == 400, body
 
 
-async def test_a_code_that_nobody_was_told_is_not_found(premises: Premises) -> None:
+async def test_an_unknown_code_is_not_found(premises: Premises) -> None:
     answer = await premises.http.post("/api/pairing/approve", json={"code": "ABCDEFGH"})
 
     assert answer.status_code == 404
     assert "ABCDEFGH" in answer.json()["error"]
 
 
-NOBODY: Final[Sequence[tuple[str, int]]] = (
+IMPOSSIBLE_SENDERS: Final[Sequence[tuple[str, int]]] = (
     ("telegram/", 400),
     (f"telegram/{'x' * 257}", 400),
     ("Tele!/4711", 400),
@@ -98,8 +98,8 @@ NOBODY: Final[Sequence[tuple[str, int]]] = (
 )
 
 
-async def test_who_cannot_be_is_refused(premises: Premises) -> None:
-    for path, status in NOBODY:
+async def test_an_impossible_sender_is_refused(premises: Premises) -> None:
+    for path, status in IMPOSSIBLE_SENDERS:
         answer = await premises.http.delete(f"/api/pairing/{path}")
 
         assert answer.status_code == status, (path, answer.text)

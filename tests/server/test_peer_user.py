@@ -34,7 +34,7 @@ with socket.socket() as connection:
 """
 MESSAGE = json.dumps({"message": "hello", "agent": "coder"})
 
-pytestmark = pytest.mark.skipif(not peer_user.IS_SUPPORTED, reason="only Linux says who holds the other end")
+pytestmark = pytest.mark.skipif(not peer_user.IS_SUPPORTED, reason="only Linux reports the user of the other end")
 needs_root = pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
 
 
@@ -69,7 +69,7 @@ async def test_another_user_is_refused_with_the_remedy(premises: Premises) -> No
 
 
 @needs_root
-async def test_another_user_who_leaves_at_once_is_refused_as_well(premises: Premises) -> None:
+async def test_another_user_who_disconnects_at_once_is_refused(premises: Premises) -> None:
     for _ in range(5):
         await call_as(OTHER, premises.port, "", "leave")
     assert (await call_as(OTHER, premises.port))[0] == 403
@@ -91,9 +91,7 @@ async def test_the_check_can_be_switched_off(closed_premises: Premises) -> None:
         assert (await call_as(OTHER, premises.port))[0] == 200
 
 
-async def test_a_peer_that_cannot_be_known_is_refused(
-    closed_premises: Premises, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_unidentified_peer_is_refused(closed_premises: Premises, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(PeerUsers, "uid_of", lambda *_: None)
     async with closed_premises.serve() as premises:
         answer = await premises.http.get("/api/status")
@@ -104,7 +102,7 @@ async def test_a_peer_that_cannot_be_known_is_refused(
 
 @asynccontextmanager
 async def pair(family: socket.AddressFamily, host: str) -> AsyncIterator[tuple[socket.socket, socket.socket]]:
-    """Both ends of a connection: that of the client, and that of the server."""
+    """Both ends of a connection: the client's and the server's."""
     with socket.socket(family) as listener, socket.socket(family) as client:
         listener.bind((host, 0))
         listener.listen()
@@ -115,7 +113,9 @@ async def pair(family: socket.AddressFamily, host: str) -> AsyncIterator[tuple[s
 
 
 @pytest.mark.parametrize(("family", "host"), [(socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")])
-async def test_both_ways_to_ask_know_the_user_and_forget_a_closed_end(family: socket.AddressFamily, host: str) -> None:
+async def test_netlink_and_tables_find_the_user_until_the_socket_is_closed(
+    family: socket.AddressFamily, host: str
+) -> None:
     peers = PeerUsers()
 
     def answers() -> set[int | None]:
@@ -131,7 +131,7 @@ async def test_both_ways_to_ask_know_the_user_and_forget_a_closed_end(family: so
     peers.close()
 
 
-async def test_the_tables_are_asked_where_the_kernel_has_no_netlink(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_tables_are_read_when_netlink_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise OSError("no sock_diag here")
 

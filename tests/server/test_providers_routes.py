@@ -1,4 +1,4 @@
-"""Custom providers over HTTP: their keys stay where they are."""
+"""Custom providers over HTTP: their keys are neither shown nor sent to another address."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -27,7 +27,7 @@ async def test_a_provider_is_added_and_its_key_never_shown(premises: Premises) -
     )
 
 
-async def test_a_masked_key_that_comes_back_leaves_the_stored_one(premises: Premises) -> None:
+async def test_a_masked_key_keeps_the_stored_one(premises: Premises) -> None:
     await premises.http.put("/api/custom-providers/local", json=LOCAL)
     answer = await premises.http.put("/api/custom-providers/local", json={**MASKED, "model": None, "wire": "openai"})
 
@@ -46,7 +46,7 @@ async def key_of_local(premises: Premises) -> str | None:
 
 
 @pytest.mark.parametrize("sent", [{}, {"api_key": MASKED["api_key"]}, {"api_key": None}])
-async def test_a_key_does_not_follow_its_provider_to_another_address(premises: Premises, sent: dict[str, str]) -> None:
+async def test_a_new_address_drops_the_stored_key(premises: Premises, sent: dict[str, str]) -> None:
     await premises.http.put("/api/custom-providers/local", json=LOCAL)
     answer = await premises.http.put("/api/custom-providers/local", json={"base_url": ELSEWHERE, **sent})
 
@@ -61,7 +61,7 @@ async def test_a_key_does_not_follow_its_provider_to_another_address(premises: P
 
 
 @pytest.mark.parametrize("path", ["/api/settings", "/api/setup"])
-async def test_a_key_does_not_follow_by_way_of_the_settings(premises: Premises, path: str) -> None:
+async def test_a_new_address_in_the_settings_drops_the_stored_key(premises: Premises, path: str) -> None:
     await premises.http.put("/api/custom-providers/local", json=LOCAL)
     patch = {"custom_providers": {"local": {"base_url": ELSEWHERE, "api_key": MASKED["api_key"]}}}
     answer = await premises.http.request("POST" if path == "/api/setup" else "PUT", path, json=patch)
@@ -71,7 +71,7 @@ async def test_a_key_does_not_follow_by_way_of_the_settings(premises: Premises, 
 
 
 @pytest.mark.parametrize("key", [KEY, "sk-another-0123456789"])
-async def test_a_key_that_is_sent_again_goes_to_the_new_address(premises: Premises, key: str) -> None:
+async def test_a_key_sent_with_the_new_address_is_stored(premises: Premises, key: str) -> None:
     await premises.http.put("/api/custom-providers/local", json=LOCAL)
     answer = await premises.http.put("/api/custom-providers/local", json={"base_url": ELSEWHERE, "api_key": key})
 
@@ -79,14 +79,14 @@ async def test_a_key_that_is_sent_again_goes_to_the_new_address(premises: Premis
     assert answer.json()["notes"] == []
 
 
-async def test_a_slash_at_the_end_is_no_other_address(premises: Premises) -> None:
+async def test_a_trailing_slash_is_not_a_new_address(premises: Premises) -> None:
     await premises.http.put("/api/custom-providers/local", json={**LOCAL, "base_url": ELSEWHERE})
     await premises.http.put("/api/custom-providers/local", json={"base_url": f"{ELSEWHERE}/"})
 
     assert await key_of_local(premises) == KEY
 
 
-NO_PROVIDERS: Final[Sequence[tuple[str, object, str]]] = (
+INVALID_PROVIDERS: Final[Sequence[tuple[str, object, str]]] = (
     ("local", {}, "needs harness and base_url"),
     ("local", {**LOCAL, "harness": "none"}, "harness"),
     ("local", {**LOCAL, "base_url": "ftp://x"}, "base_url"),
@@ -99,8 +99,8 @@ NO_PROVIDERS: Final[Sequence[tuple[str, object, str]]] = (
 )
 
 
-async def test_what_cannot_be_a_provider_is_refused(premises: Premises) -> None:
-    for provider, body, sentence in NO_PROVIDERS:
+async def test_an_invalid_provider_is_refused(premises: Premises) -> None:
+    for provider, body, sentence in INVALID_PROVIDERS:
         answer = await premises.http.put(f"/api/custom-providers/{provider}", json=body)
 
         assert answer.status_code == 400, (body, answer.text)
@@ -109,7 +109,7 @@ async def test_what_cannot_be_a_provider_is_refused(premises: Premises) -> None:
     assert (await premises.http.get("/api/custom-providers")).json() == {}
 
 
-async def test_a_provider_that_is_used_is_not_deleted(premises: Premises) -> None:
+async def test_a_provider_in_use_is_not_deleted(premises: Premises) -> None:
     await premises.http.put("/api/custom-providers/local", json=LOCAL)
     await premises.http.put("/api/agents/coder", json={"provider": "custom:local"})
     refused = await premises.http.delete("/api/custom-providers/local")

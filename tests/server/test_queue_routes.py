@@ -1,4 +1,4 @@
-"""The queue over HTTP: depths, lanes, what runs, what is dead, and a person's hand on it."""
+"""The queue over HTTP: depths, lanes, running and dead messages, and the actions on them."""
 
 import asyncio
 from datetime import timedelta
@@ -12,11 +12,11 @@ from tinyagi.domain.ids import AgentId
 from tinyagi.system.clock import wall_clock
 
 CODER = AgentId("coder")
-BEYOND_ALL = 2**63
+TOO_LARGE = 2**63
 
 
 async def a_dead_message(premises: Premises, text: str = "break") -> dict[str, Any]:
-    """Send what its agent fails at for good, and return it as the list shows it."""
+    """Send a message that fails for good, and return its row in the list."""
     premises.puppet.plays["coder"] = failing()
     await premises.send(f"@coder {text}", sender="Ada", sender_id="4711", channel="web")
     await premises.until_event("message_dead")
@@ -43,7 +43,7 @@ async def test_an_empty_queue_counts_nothing(premises: Premises) -> None:
     assert answer.json() == {**dict.fromkeys(names, 0), "retrying": 0, "nextRetryAt": None}
 
 
-async def test_the_status_counts_what_waits_runs_and_is_done(premises: Premises) -> None:
+async def test_the_status_counts_messages_by_state(premises: Premises) -> None:
     gate = premises.puppet.plays["coder"] = Gate()
     await premises.send("@writer hello")
     await premises.until_event("response_ready")
@@ -92,7 +92,7 @@ async def test_every_agent_has_a_lane_in_the_list(premises: Premises) -> None:
     }
 
 
-async def test_a_lane_without_an_agent_is_listed_while_something_stands_in_it(premises: Premises) -> None:
+async def test_a_paused_lane_without_an_agent_is_listed_until_it_is_resumed(premises: Premises) -> None:
     await premises.store.lanes.pause(AgentId("ghost"))
 
     lanes = (await premises.http.get("/api/queue/agents")).json()
@@ -103,7 +103,7 @@ async def test_a_lane_without_an_agent_is_listed_while_something_stands_in_it(pr
     assert [lane["agent"] for lane in lanes] == ["coder", "writer", "tester"]
 
 
-async def test_a_held_lane_tells_until_when_and_why(premises: Premises) -> None:
+async def test_a_held_lane_shows_its_end_and_reason(premises: Premises) -> None:
     later = wall_clock() + 60_000
     await premises.store.lanes.hold(CODER, until=later, reason="the key is wrong")
     await premises.store.lanes.hold(AgentId("writer"), until=1, reason="long over")
@@ -114,7 +114,7 @@ async def test_a_held_lane_tells_until_when_and_why(premises: Premises) -> None:
     assert (writer["holdUntil"], writer["holdReason"]) == (None, None)
 
 
-async def test_what_runs_is_listed_with_what_it_says(premises: Premises) -> None:
+async def test_a_running_message_is_listed_with_its_progress(premises: Premises) -> None:
     gate = premises.puppet.plays["coder"] = Gate()
     sent = await premises.send("@coder build it", sender="Ada", channel="web")
     await gate.reached.wait()
@@ -130,7 +130,7 @@ async def test_what_runs_is_listed_with_what_it_says(premises: Premises) -> None
     gate.open.set()
 
 
-async def test_what_waits_is_listed_after_what_runs(premises: Premises) -> None:
+async def test_waiting_messages_are_listed_after_running_ones(premises: Premises) -> None:
     gate = premises.puppet.plays["coder"] = Gate()
     await premises.store.lanes.pause(AgentId("writer"))
     await premises.send("@writer wait")
@@ -154,7 +154,7 @@ async def test_what_waits_is_listed_after_what_runs(premises: Premises) -> None:
     gate.open.set()
 
 
-async def test_what_another_process_runs_is_not_alive_here(premises: Premises) -> None:
+async def test_a_run_of_another_process_is_listed_as_not_alive(premises: Premises) -> None:
     await premises.store.lanes.pause(CODER)
     await premises.send("@coder build it")
     await premises.engine.stop(timedelta())
@@ -169,7 +169,7 @@ async def test_what_another_process_runs_is_not_alive_here(premises: Premises) -
 
 
 @pytest.mark.parametrize(("headers", "who"), [({}, "the owner"), ({"X-TinyAGI-Client": "office"}, "office")])
-async def test_a_killed_run_says_who_stopped_it(premises: Premises, headers: dict[str, str], who: str) -> None:
+async def test_a_killed_run_records_its_killer(premises: Premises, headers: dict[str, str], who: str) -> None:
     gate = premises.puppet.plays["coder"] = Gate()
     await premises.send("@coder build it")
     await gate.reached.wait()
@@ -186,7 +186,7 @@ async def test_a_killed_run_says_who_stopped_it(premises: Premises, headers: dic
     assert "127.0.0.1" in entry["who"]
 
 
-async def test_what_does_not_run_cannot_be_killed(premises: Premises) -> None:
+async def test_a_message_that_is_not_running_cannot_be_killed(premises: Premises) -> None:
     await premises.store.lanes.pause(CODER)
     await premises.send("@coder build it")
     (message,) = await premises.messages()
@@ -198,7 +198,7 @@ async def test_what_does_not_run_cannot_be_killed(premises: Premises) -> None:
     assert (await premises.http.get("/api/audit")).json() == []
 
 
-async def test_a_paused_lane_begins_nothing_until_it_is_resumed(premises: Premises) -> None:
+async def test_a_paused_lane_starts_no_run_until_it_is_resumed(premises: Premises) -> None:
     assert (await premises.http.post("/api/queue/agents/coder/pause")).json() == {"ok": True}
     await premises.send("@coder build it")
 
@@ -217,7 +217,7 @@ async def test_a_paused_lane_begins_nothing_until_it_is_resumed(premises: Premis
 
 
 @pytest.mark.parametrize("move", ["pause", "resume"])
-async def test_nobodys_lane_cannot_be_moved(premises: Premises, move: str) -> None:
+async def test_a_lane_without_an_agent_cannot_be_paused_or_resumed(premises: Premises, move: str) -> None:
     answer = await premises.http.post(f"/api/queue/agents/nobody/{move}")
 
     assert answer.status_code == 404
@@ -225,7 +225,7 @@ async def test_nobodys_lane_cannot_be_moved(premises: Premises, move: str) -> No
     assert await premises.store.lanes.all() == ()
 
 
-async def test_a_dead_message_is_listed_with_why_it_died(premises: Premises) -> None:
+async def test_a_dead_message_is_listed_with_its_error(premises: Premises) -> None:
     dead = await a_dead_message(premises)
 
     assert dead["data"] == {
@@ -240,7 +240,7 @@ async def test_a_dead_message_is_listed_with_why_it_died(premises: Premises) -> 
     assert dead["timestamp"] <= dead["failedAt"] <= wall_clock()
 
 
-async def test_the_dead_of_one_agent_are_listed_alone(premises: Premises) -> None:
+async def test_dead_messages_are_filtered_by_agent(premises: Premises) -> None:
     await a_dead_message(premises)
 
     assert len((await premises.http.get("/api/queue/dead", params={"agent": "coder"})).json()) == 1
@@ -250,7 +250,7 @@ async def test_the_dead_of_one_agent_are_listed_alone(premises: Premises) -> Non
 @pytest.mark.parametrize(
     ("body", "prompt"), [(b"", "break"), (b"{}", "break"), (b"null", "break"), (b'{"message": "mend it"}', "mend it")]
 )
-async def test_a_dead_message_is_sent_again_perhaps_with_another_text(
+async def test_a_dead_message_is_retried_with_its_text_or_a_new_one(
     premises: Premises, body: bytes, prompt: str
 ) -> None:
     dead = await a_dead_message(premises)
@@ -265,7 +265,7 @@ async def test_a_dead_message_is_sent_again_perhaps_with_another_text(
 
 
 @pytest.mark.parametrize("body", [b'{"message": " "}', b'{"message": ""}', b'{"message": "\\ud800"}', b"[]", b"{"])
-async def test_a_dead_message_is_not_sent_again_with_nonsense(premises: Premises, body: bytes) -> None:
+async def test_a_retry_with_an_invalid_body_is_refused(premises: Premises, body: bytes) -> None:
     dead = await a_dead_message(premises)
 
     answer = await premises.http.post(f"/api/queue/dead/{dead['id']}/retry", content=body)
@@ -275,7 +275,7 @@ async def test_a_dead_message_is_not_sent_again_with_nonsense(premises: Premises
     assert len((await premises.http.get("/api/queue/dead")).json()) == 1
 
 
-async def test_a_dead_message_is_deleted_for_good(premises: Premises) -> None:
+async def test_a_deleted_dead_message_cannot_be_retried(premises: Premises) -> None:
     dead = await a_dead_message(premises)
 
     assert (await premises.http.delete(f"/api/queue/dead/{dead['id']}")).json() == {"ok": True}
@@ -291,22 +291,22 @@ async def test_a_dead_message_is_deleted_for_good(premises: Premises) -> None:
     [
         ("POST", "/api/queue/dead/0/retry"),
         ("POST", "/api/queue/dead/x/retry"),
-        ("DELETE", f"/api/queue/dead/{BEYOND_ALL}"),
-        ("POST", f"/api/queue/processing/{BEYOND_ALL}/kill"),
+        ("DELETE", f"/api/queue/dead/{TOO_LARGE}"),
+        ("POST", f"/api/queue/processing/{TOO_LARGE}/kill"),
         ("POST", "/api/queue/agents/Not An Id/pause"),
         ("GET", "/api/queue/dead?limit=0"),
         ("GET", "/api/queue/dead?limit=1001"),
         ("GET", "/api/queue/dead?agent=../etc"),
     ],
 )
-async def test_malformed_names_and_numbers_are_refused_in_words(premises: Premises, method: str, path: str) -> None:
+async def test_malformed_names_and_numbers_are_refused(premises: Premises, method: str, path: str) -> None:
     answer = await premises.http.request(method, path)
 
     assert answer.status_code == 400
     assert answer.json().keys() == {"error"}
 
 
-async def test_two_who_kill_one_run_both_get_an_answer(premises: Premises) -> None:
+async def test_concurrent_kills_of_one_run_are_both_answered(premises: Premises) -> None:
     gate = premises.puppet.plays["coder"] = Gate()
     await premises.send("@coder build it")
     await gate.reached.wait()

@@ -1,4 +1,4 @@
-"""Pages and traces over HTTP that begin in the store and go on in the lake."""
+"""Pages and traces over HTTP that start in the store and continue in the lake."""
 
 import contextlib
 import sqlite3
@@ -17,15 +17,15 @@ AT_ONCE = timedelta(seconds=-1)
 
 
 async def archive(premises: Premises) -> None:
-    """Lay the lake as a pipeline that has seen every event does."""
+    """Write the lake as the pipeline does after it has read every event."""
     events = await read_all(premises.store.events)
     lay(premises.home.lake, silver_rows(events), through_id=events[-1].id)
     await premises.store.events.acknowledge("lake", events[-1].id)
 
 
 async def prune(premises: Premises) -> None:
-    """Remove all that the store may remove, and the older half of all lines."""
-    # The writer of chat files takes its time; here nothing waits for it.
+    """Prune everything the store may prune, and delete the older half of the history and room lines."""
+    # The writer of chat files would hold back the pruning; this test does not wait for it.
     await premises.store.events.detach(CONSUMER)
     report = await premises.store.queue.prune(Retention(completed=AT_ONCE, acked=AT_ONCE, events=AT_ONCE))
     assert report.messages
@@ -44,7 +44,7 @@ async def read(premises: Premises, path: str, **query: int) -> Any:
     return answer.json()
 
 
-async def test_nobody_notices_what_was_pruned(premises: Premises) -> None:
+async def test_pruned_rows_are_read_from_the_lake(premises: Premises) -> None:
     premises.puppet.plays["coder"] = in_turn("[@tester: look] [#dev: it is built]", "again", "and again")
     for text in ("build it", "more", "and more"):
         await premises.send(f"@dev {text}", channel="web", sender="Ada")
@@ -68,7 +68,7 @@ async def test_nobody_notices_what_was_pruned(premises: Premises) -> None:
     assert [[line["id"] for line in page] for page in pages] == [ids[n : n + 2] for n in range(2, len(ids) + 1)]
 
 
-async def test_what_is_neither_here_nor_there_is_unknown(premises: Premises) -> None:
+async def test_a_conversation_in_neither_store_nor_lake_is_not_found(premises: Premises) -> None:
     await premises.send("@coder hello")
     await premises.drained()
     await archive(premises)
@@ -79,7 +79,7 @@ async def test_what_is_neither_here_nor_there_is_unknown(premises: Premises) -> 
     assert answer.json()["error"].startswith("There is no conversation 'nothing'.")
 
 
-async def test_a_damaged_lake_leaves_the_store(premises: Premises) -> None:
+async def test_the_store_is_readable_with_a_damaged_lake(premises: Premises) -> None:
     sent = await premises.send("@coder hello")
     await premises.drained()
     await archive(premises)

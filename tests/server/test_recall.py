@@ -35,7 +35,7 @@ def piece(number: int, agent: str, text: str) -> dict[str, Any]:
 
 
 async def archived(premises: Premises) -> None:
-    """Two agents' pasts, and everything in the log so far."""
+    """Archive the pasts of two agents, up to the head of the log."""
     pieces = [piece(1, "coder", "Invoice 4711 paid in May"), piece(2, "writer", "Invoice lost in May")]
     head = (await premises.store.events.bounds()).head
     lay(premises.home.lake, {"gold.memory_chunks": pieces}, through_id=head)
@@ -47,7 +47,7 @@ async def ask(premises: Premises, **query: str | int) -> Any:
     return answer.json()
 
 
-async def test_an_agent_finds_what_it_said_and_nothing_of_others(premises: Premises) -> None:
+async def test_a_search_finds_only_the_agents_own_past(premises: Premises) -> None:
     await archived(premises)
 
     (hit,) = (await ask(premises, agent="coder", q="the invoice of May"))["hits"]
@@ -64,7 +64,7 @@ async def test_an_agent_finds_what_it_said_and_nothing_of_others(premises: Premi
     assert (await ask(premises, agent="nobody", q="invoice"))["hits"] == []
 
 
-async def test_the_answer_says_until_when_everything_was_looked_at(premises: Premises) -> None:
+async def test_the_answer_carries_the_time_of_the_last_archived_event(premises: Premises) -> None:
     await archived(premises)
     began = wall_clock()
 
@@ -76,7 +76,7 @@ async def test_the_answer_says_until_when_everything_was_looked_at(premises: Pre
     assert (await ask(premises, agent="coder", q="invoice"))["throughAt"] == received.created_at
 
 
-async def test_without_a_lake_the_answer_says_what_to_do(premises: Premises) -> None:
+async def test_a_home_without_a_lake_is_answered_with_the_remedy(premises: Premises) -> None:
     answer = await premises.http.get("/api/recall", params={"agent": "coder", "q": "invoice"})
 
     assert (answer.status_code, answer.json()) == (
@@ -85,7 +85,7 @@ async def test_without_a_lake_the_answer_says_what_to_do(premises: Premises) -> 
     )
 
 
-async def test_without_the_pipelines_packages_the_answer_says_so(
+async def test_missing_pipeline_packages_are_reported(
     closed_premises: Premises, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(wiring, "find_spec", lambda package: None)
@@ -99,7 +99,7 @@ async def test_without_the_pipelines_packages_the_answer_says_so(
 @pytest.mark.parametrize(
     "query", [{"agent": "coder"}, {"q": "x"}, {"agent": "coder", "q": ""}, {"agent": "No!", "q": "x"}]
 )
-async def test_a_question_needs_an_agent_and_words(premises: Premises, query: dict[str, str]) -> None:
+async def test_a_search_needs_an_agent_and_words(premises: Premises, query: dict[str, str]) -> None:
     assert (await premises.http.get("/api/recall", params=query)).status_code == 400
 
 

@@ -1,4 +1,4 @@
-"""Responses over HTTP: what was said, what a channel has to deliver, and what became of it."""
+"""Responses over HTTP: the list, the ones a channel has to deliver, and the result of a delivery."""
 
 import json
 from pathlib import Path
@@ -31,7 +31,7 @@ async def test_answers_are_listed_newest_first(premises: Premises) -> None:
     assert rows[0]["timestamp"] <= wall_clock()
 
 
-async def test_a_channel_fetches_its_own_oldest_first_and_acknowledges_them(premises: Premises) -> None:
+async def test_a_channel_fetches_its_responses_oldest_first_and_acknowledges_them(premises: Premises) -> None:
     for text in ("one", "two"):
         await premises.http.post("/api/responses", json={**TO_ADA, "message": text})
     await premises.http.post("/api/responses", json={**TO_ADA, "channel": "discord"})
@@ -47,7 +47,7 @@ async def test_a_channel_fetches_its_own_oldest_first_and_acknowledges_them(prem
 
 
 @pytest.mark.parametrize("move", ["ack", "fail"])
-async def test_nothing_becomes_of_an_unknown_response(premises: Premises, move: str) -> None:
+async def test_an_unknown_response_is_not_found(premises: Premises, move: str) -> None:
     answer = await premises.http.post(f"/api/responses/999/{move}", json={"reason": "gone"})
 
     assert answer.status_code == 404
@@ -63,7 +63,7 @@ async def test_metadata_reaches_the_channel(premises: Premises) -> None:
     assert waiting["metadata"] == {"parseMode": "Markdown"}
 
 
-async def test_an_agent_writes_on_its_own_account(premises: Premises) -> None:
+async def test_an_agent_sends_a_proactive_message_with_files(premises: Premises) -> None:
     folder = premises.folder / "workspace" / "coder"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "plan.txt").write_text("plan")
@@ -103,7 +103,7 @@ async def test_an_agent_writes_on_its_own_account(premises: Premises) -> None:
         {"files": "plan.txt"},
     ],
 )
-async def test_a_message_of_ones_own_account_is_checked(premises: Premises, change: dict[str, object]) -> None:
+async def test_an_invalid_proactive_message_is_refused(premises: Premises, change: dict[str, object]) -> None:
     answer = await premises.http.post("/api/responses", content=json.dumps({**TO_ADA, **change}))
 
     assert answer.status_code == 400
@@ -112,7 +112,7 @@ async def test_a_message_of_ones_own_account_is_checked(premises: Premises, chan
 
 
 @pytest.mark.parametrize("missing", ["channel", "sender", "message"])
-async def test_a_message_of_ones_own_account_needs_its_fields(premises: Premises, missing: str) -> None:
+async def test_a_proactive_message_needs_its_fields(premises: Premises, missing: str) -> None:
     told = {name: value for name, value in TO_ADA.items() if name != missing}
 
     answer = await premises.http.post("/api/responses", json=told)
@@ -121,7 +121,7 @@ async def test_a_message_of_ones_own_account_needs_its_fields(premises: Premises
     assert missing in answer.json()["error"]
 
 
-async def test_a_failed_delivery_waits_and_holds_back_its_chat(closed_premises: Premises) -> None:
+async def test_a_failed_delivery_waits_and_blocks_its_chat(closed_premises: Premises) -> None:
     closed_premises.settings["queue"]["retry_base_seconds"] = 600
     async with closed_premises.serve() as premises:
         for text in ("one", "two"):
@@ -136,7 +136,7 @@ async def test_a_failed_delivery_waits_and_holds_back_its_chat(closed_premises: 
         assert failed.payload["reason"] == "the chat is closed"
 
 
-async def test_a_delivery_is_given_up_after_as_many_attempts_as_the_settings_say(closed_premises: Premises) -> None:
+async def test_a_delivery_fails_for_good_after_the_configured_attempts(closed_premises: Premises) -> None:
     closed_premises.settings["queue"]["delivery_attempts"] = 1
     async with closed_premises.serve() as premises:
         await premises.http.post("/api/responses", json=TO_ADA)
@@ -161,7 +161,7 @@ async def test_a_failed_delivery_needs_a_reason(premises: Premises, reason: str 
 
 
 @pytest.mark.parametrize("query", ["", "?channel=", "?channel=A B", "?channel=web&limit=0", "?channel=web&limit=x"])
-async def test_a_channel_has_to_say_which_it_is(premises: Premises, query: str) -> None:
+async def test_pending_responses_need_a_valid_channel(premises: Premises, query: str) -> None:
     answer = await premises.http.get(f"/api/responses/pending{query}")
 
     assert answer.status_code == 400
@@ -179,7 +179,7 @@ async def test_a_channel_has_to_say_which_it_is(premises: Premises, query: str) 
         ("", "", ((), {})),
     ],
 )
-async def test_rows_of_other_programs_do_not_break_the_list(
+async def test_malformed_stored_rows_do_not_break_the_list(
     premises: Premises, files: str, metadata: str, shown: tuple[tuple[str, ...], dict[str, object]]
 ) -> None:
     sent = await premises.store.responses.send(NewResponse("telegram", "Ada", "hi", agent=AgentId("coder")))

@@ -21,7 +21,7 @@ async def test_a_line_reaches_the_room_and_every_member(premises: Premises) -> N
     assert {request.agent for request in premises.puppet.requests} == {"coder", "writer", "tester"}
 
 
-async def test_lines_come_newest_first_between_two_ids(premises: Premises) -> None:
+async def test_lines_are_paged_newest_first(premises: Premises) -> None:
     sent = [
         (await premises.http.post("/api/chatroom/dev", json={"message": text, "sender": "Ada"})).json()["id"]
         for text in ("one", "two", "three", "four")
@@ -36,7 +36,7 @@ async def test_lines_come_newest_first_between_two_ids(premises: Premises) -> No
     assert await texts(since=sent[0], before=sent[3]) == ["three", "two"]
 
 
-async def test_there_is_no_room_without_a_team(premises: Premises) -> None:
+async def test_an_unknown_team_has_no_room(premises: Premises) -> None:
     asked = await premises.http.get("/api/chatroom/nobody")
     said = await premises.http.post("/api/chatroom/nobody", json={"message": "hello"})
 
@@ -47,7 +47,7 @@ async def test_there_is_no_room_without_a_team(premises: Premises) -> None:
 @pytest.mark.parametrize(
     "body", [{}, {"message": ""}, {"message": " \n"}, {"message": "\ud800"}, {"message": "hi", "sender": ""}, []]
 )
-async def test_a_line_without_words_is_refused(premises: Premises, body: object) -> None:
+async def test_an_invalid_line_is_refused(premises: Premises, body: object) -> None:
     answer = await premises.http.post("/api/chatroom/dev", content=json.dumps(body))
 
     assert answer.status_code == 400
@@ -82,7 +82,7 @@ async def test_chat_files_are_listed_newest_first(premises: Premises) -> None:
     assert (await premises.http.get("/api/chats", params={"limit": 1})).json() == listed[:1]
 
 
-async def test_links_and_strange_names_are_no_chat_files(premises: Premises) -> None:
+async def test_links_and_invalid_names_are_not_listed(premises: Premises) -> None:
     outside = premises.folder / "outside"
     a_file(outside / "secret.md", 1_000)
     chats = premises.home.chats
@@ -98,7 +98,7 @@ async def test_links_and_strange_names_are_no_chat_files(premises: Premises) -> 
     assert [(file["teamId"], file["file"]) for file in listed] == [("dev", "own.md")]
 
 
-async def test_without_a_folder_there_are_no_chat_files(premises: Premises) -> None:
+async def test_a_missing_folder_gives_an_empty_list(premises: Premises) -> None:
     premises.home.chats.rmdir()
 
     assert (await premises.http.get("/api/chats")).json() == []

@@ -1,4 +1,4 @@
-"""Schedules over HTTP: instants come and go as dates."""
+"""Schedules over HTTP: times are sent and shown as dates."""
 
 import json
 import time
@@ -34,7 +34,7 @@ async def test_a_schedule_is_added_and_listed(premises: Premises) -> None:
     assert (entry.action, entry.detail) == ("add_schedule", "daily")
 
 
-async def test_labels_are_made_up_and_distinct(premises: Premises) -> None:
+async def test_generated_labels_are_distinct(premises: Premises) -> None:
     first, second = await added(premises), await added(premises)
 
     assert first["label"].startswith("coder-")
@@ -48,14 +48,14 @@ INSTANTS: Final[Sequence[tuple[object, str]]] = (
 )
 
 
-async def test_an_instant_is_a_date_with_its_offset_or_a_number(premises: Premises) -> None:
+async def test_run_at_is_a_date_with_an_offset_or_a_number(premises: Premises) -> None:
     for given, shown in INSTANTS:
         schedule = await added(premises, cron=None, runAt=given)
 
         assert (schedule["runAt"], schedule["nextAt"], schedule["cron"]) == (shown, shown, "")
 
 
-NO_INSTANTS: Final[Sequence[dict[str, object]]] = (
+INVALID_TIMES: Final[Sequence[dict[str, object]]] = (
     {"runAt": "2130-01-31T09:00:00"},
     {"runAt": "tomorrow"},
     {"runAt": "4000000000"},
@@ -75,15 +75,15 @@ NO_INSTANTS: Final[Sequence[dict[str, object]]] = (
 )
 
 
-async def test_what_is_no_instant_to_come_is_refused(premises: Premises) -> None:
-    for fields in NO_INSTANTS:
+async def test_an_invalid_or_past_time_is_refused(premises: Premises) -> None:
+    for fields in INVALID_TIMES:
         answer = await premises.http.post("/api/schedules", json={"agentId": "coder", "message": "x", **fields})
 
         assert answer.status_code == 400, (fields, answer.text)
         assert answer.json().keys() == {"error"}
 
 
-NO_SCHEDULES: Final[Sequence[dict[str, object]]] = (
+INVALID_SCHEDULES: Final[Sequence[dict[str, object]]] = (
     {"agentId": "ghost"},
     {"agentId": ""},
     {"agentId": None},
@@ -107,9 +107,9 @@ NO_SCHEDULES: Final[Sequence[dict[str, object]]] = (
 )
 
 
-async def test_what_cannot_be_a_schedule_is_refused(premises: Premises) -> None:
+async def test_an_invalid_schedule_is_refused(premises: Premises) -> None:
     schedule = await added(premises)
-    for wrong in NO_SCHEDULES:
+    for wrong in INVALID_SCHEDULES:
         new = await premises.http.post("/api/schedules", content=json.dumps({**DAILY, **wrong}))
         assert new.status_code == 400, (wrong, new.text)
 
@@ -119,7 +119,7 @@ async def test_what_cannot_be_a_schedule_is_refused(premises: Premises) -> None:
     assert (await premises.http.get("/api/schedules")).json() == [schedule]
 
 
-async def test_a_label_is_given_once(premises: Premises) -> None:
+async def test_a_label_cannot_be_used_twice(premises: Premises) -> None:
     await added(premises, label="daily")
     other = await added(premises, label="weekly")
 
@@ -129,7 +129,7 @@ async def test_a_label_is_given_once(premises: Premises) -> None:
     assert (new.status_code, changed.status_code) == (409, 409)
 
 
-async def test_a_change_merges(premises: Premises) -> None:
+async def test_a_change_is_merged_into_the_schedule(premises: Premises) -> None:
     schedule = await added(premises, label="daily")
     answer = await premises.http.put(
         f"/api/schedules/{schedule['id']}", json={"message": "hello", "agentId": "dev", "label": None}
@@ -142,7 +142,7 @@ async def test_a_change_merges(premises: Premises) -> None:
     assert (entry.action, entry.target, entry.detail) == ("change_schedule", schedule["id"], "daily: agent_id, message")
 
 
-async def test_a_repeated_schedule_becomes_a_single_one_and_its_zone_can_be_dropped(premises: Premises) -> None:
+async def test_a_recurring_schedule_can_become_a_one_time_one(premises: Premises) -> None:
     schedule = await added(premises)
     answer = await premises.http.put(
         f"/api/schedules/{schedule['id']}", json={"runAt": "2130-01-31T09:00:00Z", "timezone": None}
@@ -163,7 +163,7 @@ async def test_a_schedule_is_switched_off_and_on(premises: Premises) -> None:
     assert (on["enabled"], on["nextAt"]) == (True, schedule["nextAt"])
 
 
-async def test_a_schedule_is_deleted_once(premises: Premises) -> None:
+async def test_a_deleted_schedule_is_not_found(premises: Premises) -> None:
     schedule = await added(premises)
     address = f"/api/schedules/{schedule['id']}"
 
@@ -173,7 +173,7 @@ async def test_a_schedule_is_deleted_once(premises: Premises) -> None:
     assert (await premises.http.delete("/api/schedules/%20")).status_code == 404
 
 
-async def test_a_schedule_that_is_due_is_sent_and_says_when(premises: Premises) -> None:
+async def test_a_due_schedule_is_sent_and_records_the_time(premises: Premises) -> None:
     schedule = await added(premises, cron=None, runAt=_in_a_moment())
     await premises.until_event("message_received")
     await premises.drained()
@@ -191,7 +191,7 @@ def _in_a_moment() -> int:
 
 
 @pytest.mark.parametrize("channel", ["chatroom", "heartbeat", "board", "internal"])
-async def test_a_channel_of_the_engine_is_refused_as_it_is_for_messages(premises: Premises, channel: str) -> None:
+async def test_a_reserved_channel_is_refused_for_a_schedule(premises: Premises, channel: str) -> None:
     schedule = await added(premises)
 
     new = await premises.http.post("/api/schedules", json={**DAILY, "channel": channel})
@@ -215,7 +215,7 @@ async def test_a_schedule_is_changed_and_deleted_by_its_label(premises: Premises
     assert (await premises.http.get("/api/schedules")).json() == [other]
 
 
-async def test_an_id_goes_before_a_label(premises: Premises) -> None:
+async def test_an_id_takes_precedence_over_a_label(premises: Premises) -> None:
     first = await added(premises, label="first")
     await added(premises, label=first["id"])
 

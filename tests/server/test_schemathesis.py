@@ -1,4 +1,4 @@
-"""Whatever the OpenAPI document allows, and what it forbids, sent to a running daemon: it answers as documented."""
+"""Valid and invalid requests, generated from the OpenAPI document: a running daemon answers as documented."""
 
 import contextlib
 import json
@@ -27,16 +27,16 @@ from schemathesis.core.result import Ok
 Operation = schemathesis.APIOperation[Any, Any, Any, Any]
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
 ELSEWHERE = ["/api/events/stream", "/api/services/restart", "/api/services/apply"]
-"""One never ends, the others end the daemon: they have tests of their own."""
+"""One never ends and the others stop the daemon; other files test them."""
 EXAMPLES = pytest.mark.parametrize("examples", [5, pytest.param(50, marks=pytest.mark.soak)])
 """Requests for each operation."""
 PATHS = ("working_directory", "prompt_file", "workspace")
-"""Settings that make the daemon write where it is told; a wild guess must not be a place outside the test's folder."""
+"""Settings that make the daemon write to a path; a generated one must not point outside the test's folder."""
 
 
 @pytest.fixture(scope="module")
 def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a daemon on a home of its own."""
+    """The address of a daemon with a fresh home."""
     folder = tmp_path_factory.mktemp("fuzzed")
     home = folder / "home"
     home.mkdir()
@@ -69,7 +69,7 @@ def _port(pid_file: Path, process: subprocess.Popen[bytes]) -> int:
 
 @pytest.fixture(scope="module")
 def known(daemon: str) -> dict[str, str]:
-    """One thing of every kind that a path can name."""
+    """One existing id for each path parameter."""
 
     def add(path: str, body: dict[str, str]) -> Any:
         answer = requests.request("PUT" if "custom" in path else "POST", f"{daemon}{path}", json=body, timeout=30)
@@ -98,17 +98,15 @@ def known(daemon: str) -> dict[str, str]:
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("mode", list(GenerationMode))
 @EXAMPLES
-def test_every_answer_is_as_documented(daemon: str, mode: GenerationMode, examples: int) -> None:
+def test_every_answer_matches_the_document(daemon: str, mode: GenerationMode, examples: int) -> None:
     for operation in _operations(daemon):
         _try(operation, daemon, mode, {}, examples)
 
 
 @pytest.mark.timeout(1800)
 @EXAMPLES
-def test_every_answer_about_something_that_is_there_is_as_documented(
-    daemon: str, known: dict[str, str], examples: int
-) -> None:
-    # What removes things comes last.
+def test_answers_about_existing_things_match_the_document(daemon: str, known: dict[str, str], examples: int) -> None:
+    # Deletes come last.
     for operation in sorted(_operations(daemon), key=lambda operation: operation.method.lower() == "delete"):
         _try(operation, daemon, GenerationMode.POSITIVE, known, examples)
 
@@ -123,7 +121,7 @@ def _operations(daemon: str) -> list[Operation]:
 def _try(operation: Operation, daemon: str, mode: GenerationMode, known: dict[str, str], examples: int) -> None:
     @given(case=operation.as_strategy(generation_mode=mode))
     @settings(max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck), database=None)
-    def answers_as_documented(case: schemathesis.Case[Any]) -> None:
+    def answer_matches_the_document(case: schemathesis.Case[Any]) -> None:
         if isinstance(case.body, dict):
             for name in PATHS:
                 case.body.pop(name, None)
@@ -131,10 +129,10 @@ def _try(operation: Operation, daemon: str, mode: GenerationMode, known: dict[st
         case.headers["content-type"] = "application/json"
         case.call_and_validate(base_url=daemon, checks=CHECKS, timeout=30)
 
-    # Nothing that fits the mode can be made for some: a route without parameters has no wrong ones.
+    # Some operations have no request of this mode: a route without parameters has no invalid ones.
     with contextlib.suppress(Unsatisfiable):
-        answers_as_documented()
+        answer_matches_the_document()
 
 
-def test_the_daemon_is_well_afterwards(daemon: str) -> None:
+def test_the_daemon_still_works_afterwards(daemon: str) -> None:
     assert requests.get(f"{daemon}/api/status", timeout=30).json()["ok"] is True

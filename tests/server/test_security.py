@@ -1,4 +1,4 @@
-"""The rules of security, one by one, against a real server on loopback."""
+"""The security rules, one by one, against a real server on loopback."""
 
 import asyncio
 import json
@@ -32,11 +32,11 @@ async def test_a_foreign_host_is_refused(premises: Premises, host: str) -> None:
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "[::1]", "LocalHost"])
-async def test_its_own_names_are_answered(premises: Premises, host: str) -> None:
+async def test_the_servers_own_names_are_accepted(premises: Premises, host: str) -> None:
     assert status_of(await ask(premises.port, request(premises.port, host=f"{host}:{premises.port}"))) == 200
 
 
-async def test_a_host_that_comes_twice_or_not_at_all_is_refused(premises: Premises) -> None:
+async def test_a_missing_or_repeated_host_is_refused(premises: Premises) -> None:
     own = f"127.0.0.1:{premises.port}"
     twice = f"GET /api/status HTTP/1.1\r\nHost: {own}\r\nHost: evil.example\r\n\r\n".encode()
     none = b"GET /api/status HTTP/1.1\r\n\r\n"
@@ -61,13 +61,13 @@ async def test_a_foreign_origin_is_refused(premises: Premises, origin: str) -> N
     assert await received(premises) == 0
 
 
-async def test_its_own_pages_may_ask(premises: Premises) -> None:
+async def test_the_servers_own_pages_may_call(premises: Premises) -> None:
     call = request(premises.port, "POST", "/api/message", MESSAGE, origin=f"http://127.0.0.1:{premises.port}", **JSON)
 
     assert status_of(await ask(premises.port, call)) == 200
 
 
-async def test_a_listed_origin_may_ask_and_no_other_is_named(closed_premises: Premises) -> None:
+async def test_an_allowed_origin_may_call_and_is_named_alone(closed_premises: Premises) -> None:
     closed_premises.settings["server"] = {"allowed_origins": ["https://office.example"]}
     async with closed_premises.serve() as premises:
         asked = request(
@@ -87,7 +87,7 @@ async def test_a_listed_origin_may_ask_and_no_other_is_named(closed_premises: Pr
 
 
 @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", None])
-async def test_a_write_that_is_no_json_is_refused_also_without_an_origin(premises: Premises, kind: str | None) -> None:
+async def test_a_write_that_is_not_json_is_refused_even_without_an_origin(premises: Premises, kind: str | None) -> None:
     headers = {} if kind is None else {"content_type": kind}
     for path in ("/api/message", "/api/responses", "/api/settings", "/api/queue/agents/coder/pause"):
         method = "PUT" if path == "/api/settings" else "POST"
@@ -98,7 +98,7 @@ async def test_a_write_that_is_no_json_is_refused_also_without_an_origin(premise
 @pytest.mark.parametrize(
     "name", ["..%2F..%2Fevil", "%2e%2e%2fevil", "..", "Evil", "a%00b", "a%20b", "-a", "x" * 65, "%ff"]
 )
-async def test_an_id_that_is_none_reaches_nothing(premises: Premises, name: str, tmp_path: Path) -> None:
+async def test_an_invalid_id_reaches_no_file(premises: Premises, name: str, tmp_path: Path) -> None:
     before = sorted(tmp_path.rglob("*evil*"))
     body = b'{"name": "Evil", "provider": "scripted"}'
     for method, path in (
@@ -122,14 +122,14 @@ async def test_an_id_that_is_none_reaches_nothing(premises: Premises, name: str,
 
 
 @pytest.mark.parametrize("agent", ["../../evil", "Evil Agent", "coder; rm -rf /", "\u0000"])
-async def test_a_message_for_an_id_that_is_none_is_refused(premises: Premises, agent: str) -> None:
+async def test_a_message_for_an_invalid_id_is_refused(premises: Premises, agent: str) -> None:
     answer = await premises.http.post("/api/message", json={"message": "hello", "agent": agent})
 
     assert answer.status_code == 400
     assert await received(premises) == 0
 
 
-async def test_an_agent_cannot_send_a_file_from_elsewhere(premises: Premises, tmp_path: Path) -> None:
+async def test_an_agent_cannot_send_a_file_from_outside_its_workspace(premises: Premises, tmp_path: Path) -> None:
     (tmp_path / "secret.txt").write_text("secret")
     workspace = tmp_path / "workspace" / "coder"
     workspace.mkdir(parents=True, exist_ok=True)
@@ -146,16 +146,16 @@ async def test_an_agent_cannot_send_a_file_from_elsewhere(premises: Premises, tm
 
 
 @pytest.mark.parametrize("file", ["/etc/passwd", "../settings.json", "link.txt"])
-async def test_nobody_can_make_an_agent_read_a_file_from_elsewhere(premises: Premises, file: str) -> None:
+async def test_a_message_cannot_attach_a_file_from_outside(premises: Premises, file: str) -> None:
     (premises.home.files / "link.txt").symlink_to(premises.home.settings_file)
-    letter = {"message": "read this", "agent": "coder", "files": [file]}
+    fields = {"message": "read this", "agent": "coder", "files": [file]}
     told = {"channel": "telegram", "sender": "Ada", "message": "look", "files": [file]}
 
-    assert (await premises.http.post("/api/message", json=letter)).status_code == 400
+    assert (await premises.http.post("/api/message", json=fields)).status_code == 400
     assert (await premises.http.post("/api/responses", json=told)).status_code == 400
 
 
-async def test_the_home_and_its_files_are_their_owners_alone(premises: Premises) -> None:
+async def test_only_the_owner_can_read_the_home(premises: Premises) -> None:
     await premises.http.put("/api/settings", json={"models": {"openai": {"api_key": "sk-0123456789abcdef"}}})
     home = premises.home
 
@@ -168,7 +168,7 @@ async def test_a_body_of_fifty_megabytes_is_refused(premises: Premises) -> None:
     huge = b'{"message": "' + b"x" * 50_000_000 + b'"}'
     for path in ("/api/message", "/api/responses"):
         answer = await ask(premises.port, request(premises.port, "POST", path, huge, **JSON))
-        # It hangs up without reading on; who is still sending may not see the answer any more.
+        # The server hangs up without reading the rest; a client that is still sending may miss the answer.
         assert status_of(answer) in {413, 0}
     small = request(premises.port, "POST", "/api/message", b"", content_length="50000000", **JSON)
     assert status_of(await ask(premises.port, small)) == 413
@@ -176,10 +176,10 @@ async def test_a_body_of_fifty_megabytes_is_refused(premises: Premises) -> None:
     assert (await premises.http.get("/api/status")).status_code == 200
 
 
-async def test_a_body_without_an_announced_length_is_bounded_as_well(premises: Premises) -> None:
+async def test_a_chunked_body_is_bounded(premises: Premises) -> None:
     def chunked(size: int) -> bytes:
-        letter = b'{"message": "' + b"x" * size + b'"}'
-        return b"%x\r\n%s\r\n0\r\n\r\n" % (len(letter), letter)
+        body = b'{"message": "' + b"x" * size + b'"}'
+        return b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body)
 
     for path in ("/api/message", "/api/responses"):
         call = request(premises.port, "POST", path, chunked(2_000_000), transfer_encoding="chunked", **JSON)
@@ -210,14 +210,14 @@ async def test_json_nested_ten_thousand_deep_is_refused(premises: Premises, path
         b"x: y\r\n" * 101,
     ],
 )
-async def test_a_head_without_end_is_refused(premises: Premises, head: bytes) -> None:
+async def test_an_endless_head_is_refused(premises: Premises, head: bytes) -> None:
     start = f"GET /api/status HTTP/1.1\r\nHost: 127.0.0.1:{premises.port}\r\n".encode()
 
     assert status_of(await ask(premises.port, start + head + b"\r\n")) in {400, 0}
     assert (await premises.http.get("/api/status")).status_code == 200
 
 
-async def test_an_address_without_end_is_refused(premises: Premises) -> None:
+async def test_an_endless_address_is_refused(premises: Premises) -> None:
     call = request(premises.port, path="/api/" + "x" * 1_000_000)
 
     assert status_of(await ask(premises.port, call)) in {400, 0}
@@ -252,7 +252,7 @@ async def test_no_answer_contains_a_secret(closed_premises: Premises) -> None:
     assert len(reads) > 25
 
 
-async def test_a_masked_secret_that_comes_back_leaves_the_stored_one(closed_premises: Premises) -> None:
+async def test_a_masked_secret_keeps_the_stored_one(closed_premises: Premises) -> None:
     closed_premises.settings |= {"models": {"openai": {"api_key": "sk-0123456789abcdef"}}}
     async with closed_premises.serve() as premises:
         shown = (await premises.http.get("/api/settings")).json()
@@ -262,12 +262,12 @@ async def test_a_masked_secret_that_comes_back_leaves_the_stored_one(closed_prem
     assert json.loads(premises.home.settings_file.read_text())["models"]["openai"]["api_key"] == "sk-0123456789abcdef"
 
 
-async def test_a_person_in_a_chat_cannot_flood_the_queue_and_a_program_here_may(closed_premises: Premises) -> None:
+async def test_chat_senders_are_rate_limited_and_local_programs_are_not(closed_premises: Premises) -> None:
     closed_premises.settings["server"] = {"messages_per_minute": 3}
     async with closed_premises.serve() as premises:
 
-        async def statuses(**letter: str) -> list[int]:
-            calls = [premises.http.post("/api/message", json={"message": "hi", **letter}) for _ in range(5)]
+        async def statuses(**fields: str) -> list[int]:
+            calls = [premises.http.post("/api/message", json={"message": "hi", **fields}) for _ in range(5)]
             return sorted(answer.status_code for answer in await asyncio.gather(*calls))
 
         assert await statuses(channel="telegram", sender="Ada", senderId="1") == [200, 200, 200, 429, 429]
@@ -275,7 +275,7 @@ async def test_a_person_in_a_chat_cannot_flood_the_queue_and_a_program_here_may(
         assert await statuses() == [200] * 5
 
 
-async def test_administrative_actions_are_written_down(closed_premises: Premises) -> None:
+async def test_administrative_actions_are_audited(closed_premises: Premises) -> None:
     closed_premises.token = TOKEN
     async with closed_premises.serve() as locked:
         await locked.http.post("/api/queue/agents/coder/pause", headers={"x-tinyagi-client": "cli ada"}, json={})
@@ -289,7 +289,7 @@ async def test_administrative_actions_are_written_down(closed_premises: Premises
     assert "SECRET" not in json.dumps(entries)
 
 
-async def test_every_answer_is_marked_against_sniffing_framing_and_caching(premises: Premises) -> None:
+async def test_every_answer_has_the_security_headers(premises: Premises) -> None:
     for path in ("/api/status", "/docs", "/metrics", "/nowhere"):
         headers = (await premises.http.get(path)).headers
         assert headers["x-content-type-options"] == "nosniff"
@@ -298,7 +298,7 @@ async def test_every_answer_is_marked_against_sniffing_framing_and_caching(premi
         assert "server" not in headers
 
 
-async def test_hostile_text_is_kept_as_it_is_and_breaks_nothing(premises: Premises) -> None:
+async def test_hostile_text_is_stored_unchanged(premises: Premises) -> None:
     hostile = "<script>alert(1)</script> '); DROP TABLE messages; -- [red]\x1b[31m\r\nid: 1\n\n{{7*7}} \u2028"
     await premises.http.post("/api/message", json={"message": hostile, "agent": "coder", "sender": hostile[:50]})
     await premises.drained()
@@ -308,7 +308,7 @@ async def test_hostile_text_is_kept_as_it_is_and_breaks_nothing(premises: Premis
     assert history[-1]["content"] == hostile
 
 
-async def test_half_a_character_is_refused_everywhere(premises: Premises) -> None:
+async def test_a_lone_surrogate_is_refused_everywhere(premises: Premises) -> None:
     for method, path, body in (
         ("POST", "/api/message", '{"message": "\\ud800"}'),
         ("POST", "/api/responses", '{"channel": "telegram", "sender": "Ada", "message": "\\ud800"}'),

@@ -1,4 +1,4 @@
-"""The daemon and its channels under a person's hand."""
+"""Restarts of the daemon and its channels over HTTP."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -18,20 +18,20 @@ PORT = 3777
 @dataclass
 class FakeChannel:
     running: bool = False
-    told: list[str] = field(default_factory=list)
+    calls: list[str] = field(default_factory=list)
 
     async def start(self) -> None:
         self.running = True
-        self.told.append("start")
+        self.calls.append("start")
 
     async def stop(self) -> None:
         self.running = False
-        self.told.append("stop")
+        self.calls.append("stop")
 
 
 @asynccontextmanager
 async def with_channel(premises: Premises, channel: FakeChannel) -> AsyncIterator[httpx.AsyncClient]:
-    """The same application, for a daemon that has a channel."""
+    """The same application, for a daemon with a channel."""
     engine = premises.engine
     services = Services(
         engine=engine,
@@ -49,7 +49,7 @@ async def with_channel(premises: Premises, channel: FakeChannel) -> AsyncIterato
         yield http
 
 
-async def test_a_restart_is_asked_of_the_daemon(premises: Premises) -> None:
+async def test_a_restart_is_requested_from_the_daemon(premises: Premises) -> None:
     answer = await premises.http.post("/api/services/restart", json={})
 
     assert answer.json() == {"ok": True, "restarting": True}
@@ -58,7 +58,7 @@ async def test_a_restart_is_asked_of_the_daemon(premises: Premises) -> None:
     assert entry.action == "restart_daemon"
 
 
-async def test_settings_are_applied_by_a_restart_only_when_they_need_one(premises: Premises) -> None:
+async def test_apply_restarts_only_when_a_setting_needs_it(premises: Premises) -> None:
     await premises.http.put("/api/settings", json={"responses": {"suffix": True}})
     nothing = await premises.http.post("/api/services/apply", json={})
     restarts = premises.daemon.restarts
@@ -79,10 +79,10 @@ async def test_a_channel_is_started_stopped_and_restarted(premises: Premises) ->
         ]
 
     assert answers == [{"ok": True, "channel": "telegram", "running": running} for running in (True, False, True)]
-    assert channel.told == ["start", "stop", "stop", "start"]
+    assert channel.calls == ["start", "stop", "stop", "start"]
 
 
-async def test_a_channel_that_this_daemon_does_not_have_is_not_found(premises: Premises) -> None:
+async def test_an_unknown_channel_is_not_found(premises: Premises) -> None:
     for verb in ("start", "stop", "restart"):
         answer = await premises.http.post(f"/api/services/channel/telegram/{verb}", json={})
 

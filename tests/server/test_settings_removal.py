@@ -1,4 +1,4 @@
-"""What leaves the settings by `PUT /api/settings` passes the checks of its own DELETE."""
+"""A removal by `PUT /api/settings` passes the same checks as the DELETE route."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ async def put(premises: Premises, mode: str, patch: object) -> tuple[int, Any]:
     return answer.status_code, answer.json()
 
 
-async def test_replace_removes_what_a_named_section_does_not_have(closed_premises: Premises) -> None:
+async def test_replace_removes_keys_missing_from_a_named_section(closed_premises: Premises) -> None:
     closed_premises.settings["limits"] = {"hops": 3, "daily_cost": 5}
     closed_premises.settings["models"] = {"anthropic": {"api_key": KEY, "model": "opus"}}
     async with closed_premises.serve() as premises:
@@ -46,12 +46,12 @@ async def test_merge_is_the_default(premises: Premises) -> None:
     assert premises.engine.settings.raw["queue"] == {**premises.settings["queue"], "attempts": 7}
 
 
-async def test_another_mode_is_refused(premises: Premises) -> None:
+async def test_an_unknown_mode_is_refused(premises: Premises) -> None:
     assert (await put(premises, "overwrite", {}))[0] == 400
 
 
 @MODES
-async def test_an_agent_that_leaves_the_settings_leaves_its_teams(premises: Premises, mode: str) -> None:
+async def test_an_agent_removed_from_the_settings_leaves_its_teams(premises: Premises, mode: str) -> None:
     await premises.http.put("/api/settings", json={"default_agent": "coder", "limits": {"agents": {"coder": {}}}})
 
     status, answer = await put(premises, mode, WITHOUT_CODER[mode])
@@ -66,7 +66,7 @@ async def test_an_agent_that_leaves_the_settings_leaves_its_teams(premises: Prem
 
 
 @MODES
-async def test_an_agent_with_waiting_messages_does_not_leave(premises: Premises, mode: str) -> None:
+async def test_an_agent_with_waiting_messages_cannot_be_removed(premises: Premises, mode: str) -> None:
     gate = premises.puppet.plays["coder"] = Gate()
     await premises.send("first", agent="coder")
     await gate.reached.wait()
@@ -83,7 +83,7 @@ async def test_an_agent_with_waiting_messages_does_not_leave(premises: Premises,
 
 
 @MODES
-async def test_an_agent_that_a_schedule_names_does_not_leave(premises: Premises, mode: str) -> None:
+async def test_an_agent_with_a_schedule_cannot_be_removed(premises: Premises, mode: str) -> None:
     await premises.engine.schedules.add(NewSchedule("daily", AgentId("coder"), "hello", cron="0 8 * * *"))
 
     status, answer = await put(premises, mode, WITHOUT_CODER[mode])
@@ -93,16 +93,16 @@ async def test_an_agent_that_a_schedule_names_does_not_leave(premises: Premises,
 
 
 @MODES
-async def test_the_last_agent_does_not_leave(premises: Premises, mode: str) -> None:
-    everybody: object = {} if mode == "replace" else dict.fromkeys(("coder", "writer", "tester"))
+async def test_the_last_agent_cannot_be_removed(premises: Premises, mode: str) -> None:
+    agents: object = {} if mode == "replace" else dict.fromkeys(("coder", "writer", "tester"))
 
-    status, answer = await put(premises, mode, {"agents": everybody, "teams": None})
+    status, answer = await put(premises, mode, {"agents": agents, "teams": None})
 
     assert (status, "last agent" in answer["error"]) == (409, True)
 
 
 @MODES
-async def test_a_team_that_a_schedule_names_does_not_leave(premises: Premises, mode: str) -> None:
+async def test_a_team_with_a_schedule_cannot_be_removed(premises: Premises, mode: str) -> None:
     await premises.engine.schedules.add(NewSchedule("daily", AgentId("dev"), "hello", cron="0 8 * * *"))
 
     status, answer = await put(premises, mode, {"teams": {} if mode == "replace" else {"dev": None}})
@@ -112,7 +112,7 @@ async def test_a_team_that_a_schedule_names_does_not_leave(premises: Premises, m
 
 
 @MODES
-async def test_a_provider_in_use_does_not_leave(premises: Premises, mode: str) -> None:
+async def test_a_provider_in_use_cannot_be_removed(premises: Premises, mode: str) -> None:
     mine = {"harness": "api", "base_url": "http://127.0.0.1:9"}
     patch = {"custom_providers": {"mine": mine}, "agents": {"coder": {"provider": "custom:mine"}}}
     await premises.http.put("/api/settings", json=patch)
@@ -122,7 +122,7 @@ async def test_a_provider_in_use_does_not_leave(premises: Premises, mode: str) -
     assert (status, "still used by @coder" in answer["error"]) == (409, True)
 
 
-async def test_an_agent_that_left_and_comes_back_starts_without_its_sessions(premises: Premises) -> None:
+async def test_removing_an_agent_resets_its_sessions_and_its_lane(premises: Premises) -> None:
     await premises.store.lanes.pause(AgentId("coder"))
 
     await put(premises, "merge", {"agents": {"coder": None}})
@@ -133,5 +133,5 @@ async def test_an_agent_that_left_and_comes_back_starts_without_its_sessions(pre
 
 @pytest.mark.parametrize("wrong", [{"agents": 5}, {"teams": {"dev": []}}, {"queue": "fast"}])
 @MODES
-async def test_what_no_settings_can_be_is_refused_as_before(premises: Premises, mode: str, wrong: object) -> None:
+async def test_invalid_settings_are_refused_in_both_modes(premises: Premises, mode: str, wrong: object) -> None:
     assert (await put(premises, mode, wrong))[0] == 400

@@ -17,7 +17,7 @@ async def test_settings_are_shown_as_stored_with_their_secrets_masked(closed_pre
     assert answer.json() == {**premises.settings, "models": {"anthropic": {"api_key": "••••cdef"}}}
 
 
-async def test_a_patch_is_merged_and_counts_at_once(premises: Premises) -> None:
+async def test_a_patch_is_merged_and_applies_at_once(premises: Premises) -> None:
     answer = await premises.http.put(
         "/api/settings", json={"agents": {"coder": {"model": "opus"}}, "mine": {"a": 1}, "responses": None}
     )
@@ -32,7 +32,7 @@ async def test_a_patch_is_merged_and_counts_at_once(premises: Premises) -> None:
     assert json.loads(premises.home.settings_file.read_text(encoding="utf-8")) == settings
 
 
-async def test_a_masked_value_that_comes_back_leaves_the_stored_secret(premises: Premises) -> None:
+async def test_a_masked_value_keeps_the_stored_secret(premises: Premises) -> None:
     first = await premises.http.put("/api/settings", json={"models": {"anthropic": {"api_key": KEY}}})
     shown = (await premises.http.get("/api/settings")).json()
     shown["models"]["anthropic"]["model"] = "opus"
@@ -44,7 +44,7 @@ async def test_a_masked_value_that_comes_back_leaves_the_stored_secret(premises:
     assert premises.engine.settings.current.models.anthropic.model == "opus"
 
 
-async def test_the_audit_log_has_the_names_of_what_changed_and_no_values(premises: Premises) -> None:
+async def test_the_audit_log_names_changed_keys_without_values(premises: Premises) -> None:
     patch = {"models": {"anthropic": {"api_key": KEY}}, "agents": {"coder": {"name": "Coder", "model": "m"}}}
     await premises.http.put("/api/settings", json=patch)
 
@@ -53,7 +53,7 @@ async def test_the_audit_log_has_the_names_of_what_changed_and_no_values(premise
     assert entry.detail == "models.anthropic, agents.coder.model"
 
 
-async def test_what_counts_after_a_restart_only_is_said(premises: Premises) -> None:
+async def test_settings_that_need_a_restart_are_named(premises: Premises) -> None:
     answer = await premises.http.put("/api/settings", json={"server": {"max_streams": 7}})
 
     assert answer.json()["needsRestart"] == ["server.max_streams"]
@@ -82,7 +82,7 @@ INVALID: Final = (
 )
 
 
-async def test_what_is_not_valid_is_refused_and_changes_nothing(premises: Premises) -> None:
+async def test_invalid_settings_are_refused_and_change_nothing(premises: Premises) -> None:
     before = premises.home.settings_file.read_bytes()
     for body, sentence in INVALID:
         for method, path in (("PUT", "/api/settings"), ("POST", "/api/setup")):
@@ -93,14 +93,14 @@ async def test_what_is_not_valid_is_refused_and_changes_nothing(premises: Premis
     assert premises.home.settings_file.read_bytes() == before
 
 
-async def test_an_error_repeats_no_secret(premises: Premises) -> None:
+async def test_an_error_message_contains_no_secret(premises: Premises) -> None:
     answer = await premises.http.put("/api/settings", json={"server": {"token": f"{KEY} with a blank"}})
 
     assert answer.status_code == 400
     assert KEY not in answer.text
 
 
-async def test_a_file_that_is_broken_is_left_as_it_is(premises: Premises) -> None:
+async def test_a_broken_settings_file_is_not_overwritten(premises: Premises) -> None:
     premises.home.settings_file.write_text('{"agents": ', encoding="utf-8")
 
     answer = await premises.http.put("/api/settings", json={"mine": 1})
@@ -110,7 +110,7 @@ async def test_a_file_that_is_broken_is_left_as_it_is(premises: Premises) -> Non
     assert premises.home.settings_file.read_text(encoding="utf-8") == '{"agents": '
 
 
-async def test_a_set_up_adds_and_removes_nothing(premises: Premises) -> None:
+async def test_setup_adds_settings_and_removes_none(premises: Premises) -> None:
     body = {"agents": None, "models": {"provider": "openai", "openai": None}, "channels": {"enabled": ["telegram"]}}
     answer = await premises.http.post("/api/setup", json=body)
 
@@ -124,7 +124,7 @@ async def test_a_set_up_adds_and_removes_nothing(premises: Premises) -> None:
     assert (entry.action, entry.detail) == ("set_up", "models.provider, channels.enabled")
 
 
-async def test_a_set_up_of_an_empty_home_writes_the_file(closed_premises: Premises) -> None:
+async def test_setup_of_an_empty_home_writes_the_file(closed_premises: Premises) -> None:
     async with closed_premises.serve() as premises:
         premises.home.settings_file.unlink()
         await premises.http.post("/api/setup", json={"monitoring": {"heartbeat_interval": 60}})

@@ -1,4 +1,4 @@
-"""The skills that come with the package, as an agent uses them: their commands, in a shell, against the real API."""
+"""The commands of the bundled skills, run in a shell against the real API."""
 
 import asyncio
 import os
@@ -13,7 +13,7 @@ from tinyagi.domain.agent_token import agent_token
 from tinyagi.domain.ids import AgentId
 
 BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-# Notes of every call what came back; the function `api` of the skills calls it as it calls curl.
+# Records the answer of every call; the skills' function `api` calls it instead of curl.
 NOTING = """
 curl() {
   command curl -o body -w '%{http_code}' "$@" > status 2>> errors
@@ -27,7 +27,7 @@ SKILLS = {skill.id: skill.text for skill in default_skills() if "api()" in skill
 
 
 async def known_things(premises: Premises) -> dict[str, str]:
-    """What the placeholders of the skills stand for."""
+    """Values for the placeholders of the skills."""
     http = premises.http
     task = (await http.post("/api/tasks", json={"title": "Check links"})).json()["task"]["id"]
     project = (await http.post("/api/projects", json={"name": "Manual"})).json()["project"]["id"]
@@ -46,9 +46,7 @@ async def known_things(premises: Premises) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("skill", SKILLS)
-async def test_every_call_of_a_skill_is_one_that_the_server_takes(
-    closed_premises: Premises, tmp_path: Path, skill: str
-) -> None:
+async def test_the_server_accepts_every_call_of_a_skill(closed_premises: Premises, tmp_path: Path, skill: str) -> None:
     closed_premises.token = TOKEN
     if skill == "admin":
         closed_premises.settings["agents"]["coder"]["api_access"] = "all"
@@ -60,7 +58,7 @@ async def test_every_call_of_a_skill_is_one_that_the_server_takes(
         shell = await asyncio.create_subprocess_exec(
             "sh",
             "-c",
-            # A file that is sent has to be there; these commands only name one.
+            # A file to send has to exist; the skill's path is only an example.
             script.replace("/full/path/report.pdf", "report.pdf"),
             cwd=tmp_path,
             env={
@@ -77,6 +75,6 @@ async def test_every_call_of_a_skill_is_one_that_the_server_takes(
     assert len(calls) >= 3
     for call in calls:
         status, _, rest = call.partition(" ")
-        # Something may be gone by then or not run; but the address, the method and the body are right.
+        # The thing may be gone or not running by then, but the address, the method and the body are valid.
         assert status in {"200", "404", "409"}, call
         assert MISSING not in rest, call

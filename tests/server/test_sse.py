@@ -1,4 +1,4 @@
-"""The hub: every reader sees every event once and in order, whatever happens to it, to others or to the log."""
+"""The hub: every reader gets every event once and in order, despite reconnects, stuck readers and log errors."""
 
 import asyncio
 import time
@@ -10,7 +10,7 @@ import pytest
 
 from tests.engine.conftest import settled
 from tests.server.event_source import EventSource, Seen, listening
-from tests.server.facts import recorded
+from tests.server.sample_events import recorded
 from tests.server.station import Station, station
 from tinyagi.domain.events import SettingsRejected
 from tinyagi.server.event_frames import BATCH_BYTES, PAGE, Batch, BatchCache, EventFilter
@@ -20,14 +20,14 @@ EVENTS = 5_000
 
 
 async def feed(place: Station, count: int) -> None:
-    """So many events, a few at a time, so that readers and writer run side by side."""
+    """Write `count` events in small batches, so that readers and writer run side by side."""
     for _ in range(count // 50):
         await place.send(30, "coder")
         await place.send(20, "writer")
 
 
 async def read_with_breaks(place: Station, query: str, last: int, breaks: int) -> list[Seen]:
-    """Read up to an id, and lose the connection so many times on the way, in the middle of what is being sent."""
+    """Read up to the id `last`, and drop the connection `breaks` times in the middle of a transfer."""
     seen: list[Seen] = []
     last_id: int | None = 0
     for piece in range(1, breaks + 2):
@@ -42,7 +42,7 @@ async def read_with_breaks(place: Station, query: str, last: int, breaks: int) -
     return seen
 
 
-async def test_a_fault_that_nobody_foresees_ends_no_stream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_unexpected_error_ends_no_stream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tinyagi.engine.background.FIRST_PAUSE", timedelta(milliseconds=10))
     async with station(tmp_path) as place, place.reader() as source:
         place.store.events.error = ZeroDivisionError("thrown by the test")
@@ -80,7 +80,7 @@ async def test_a_reader_that_reconnects_ten_times_sees_each_event_once_and_in_or
                 assert (before.event, before.data["messageId"]) == ("message:incoming", frame.data["messageId"])
 
 
-async def test_a_reader_that_takes_nothing_is_dropped_and_nobody_else_notices(
+async def test_a_stuck_reader_is_dropped_without_affecting_others(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with (
@@ -90,15 +90,15 @@ async def test_a_reader_that_takes_nothing_is_dropped_and_nobody_else_notices(
     ):
         reading = asyncio.create_task(good.canonical(EVENTS))
         await feed(place, EVENTS)
-        # And more, until the sockets between the hub and the stuck reader hold nothing any more.
+        # And more, until the socket buffers between the hub and the stuck reader are full.
         while not any(reader._is_sending for reader in place.hub._readers):
             await place.store.events.append(SettingsRejected("x" * 1_000))
         seen = await reading
-        everybody = tuple(place.hub._readers)
+        readers = tuple(place.hub._readers)
 
-        place.hub._keep_alive_all(everybody)
-        assert place.hub.dropped == 0, "it has a whole period to go on"
-        place.hub._keep_alive_all(everybody)
+        place.hub._keep_alive_all(readers)
+        assert place.hub.dropped == 0, "a reader has a whole period to recover"
+        place.hub._keep_alive_all(readers)
         await settled(lambda: place.hub.readers == 1)
 
         assert place.hub.dropped == 1
@@ -108,7 +108,7 @@ async def test_a_reader_that_takes_nothing_is_dropped_and_nobody_else_notices(
     assert "ASGI" not in caplog.text
 
 
-async def test_two_hundred_readers_are_sent_the_same(tmp_path: Path) -> None:
+async def test_two_hundred_readers_get_the_same_events(tmp_path: Path) -> None:
     async with station(tmp_path) as place, AsyncExitStack() as stack:
         sources: list[EventSource] = []
         for number in range(200):
@@ -130,9 +130,7 @@ async def test_equal_filters_share_their_bytes() -> None:
     assert batch.chunk(EventFilter(agent="nobody")) == b""
 
 
-async def test_the_hub_goes_on_when_the_log_was_locked_for_a_moment(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_the_hub_recovers_from_a_locked_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async with station(tmp_path) as place:
         await place.send(2)
         place.store.events.failures = 3
@@ -146,7 +144,7 @@ async def test_the_hub_goes_on_when_the_log_was_locked_for_a_moment(
             assert place.store.events.failures == 0
 
     assert [frame.id for frame in replayed + live] == [1, 2, 3, 4]
-    assert caplog.text.count("the event stream cannot read the log") == 2, "once each time, not once a try"
+    assert caplog.text.count("the event stream cannot read the log") == 2, "once per outage, not once per attempt"
 
 
 async def test_live_text_and_keep_alives_go_on_while_the_log_is_locked(tmp_path: Path) -> None:
@@ -163,11 +161,11 @@ async def test_live_text_and_keep_alives_go_on_while_the_log_is_locked(tmp_path:
         assert (await source.next()).id == 1
 
 
-async def test_without_readers_nobody_reads_the_log(tmp_path: Path) -> None:
+async def test_the_log_is_not_read_without_readers(tmp_path: Path) -> None:
     async with station(tmp_path) as place:
         place.store.events.failures = 1
         await place.send(10)
-        place.say("to nobody")
+        place.say("without a reader")
         assert place.store.events.failures == 1
 
         place.store.events.failures = 0
@@ -176,7 +174,7 @@ async def test_without_readers_nobody_reads_the_log(tmp_path: Path) -> None:
             assert [frame.id for frame in await source.canonical(1)] == [11]
 
 
-def test_a_batch_ends_where_its_bytes_do() -> None:
+def test_a_batch_is_bounded_by_its_bytes() -> None:
     events = [recorded(SettingsRejected("x" * 1_000), number) for number in range(1, PAGE + 1)]
 
     batch = Batch.of_log(events, PAGE)
@@ -186,7 +184,7 @@ def test_a_batch_ends_where_its_bytes_do() -> None:
     assert Batch.of_log(events[:3], 9).last == 9
 
 
-def test_what_was_used_lately_is_kept_up_to_a_size() -> None:
+def test_the_cache_keeps_recent_batches_up_to_its_size() -> None:
     recent = BatchCache(max_bytes=10_000)
     batch = Batch.of_log([recorded(SettingsRejected("x" * 1_000))], 7)
 
@@ -199,7 +197,7 @@ def test_what_was_used_lately_is_kept_up_to_a_size() -> None:
 
 
 @pytest.mark.parametrize("types", [{"settings_rejected"}, {"message_dead"}])
-def test_bytes_for_many_filters_count_as_what_is_kept(types: set[str]) -> None:
+def test_filtered_bytes_count_towards_the_cache_size(types: set[str]) -> None:
     recent = BatchCache(max_bytes=50_000)
     older, newer = (Batch.of_log([recorded(SettingsRejected("x" * 1_000), number)], number) for number in (1, 2))
     recent.add(0, older)
@@ -209,13 +207,13 @@ def test_bytes_for_many_filters_count_as_what_is_kept(types: set[str]) -> None:
 
     assert recent.get(0) is None
     assert recent.get(1) is None
-    # A stretch that a reader still holds serves it all the same.
+    # A batch that a reader still holds keeps working.
     assert newer.chunk(EventFilter()) == older.chunk(EventFilter()).replace(b"id: 1\n", b"id: 2\n")
 
 
-async def test_work_waits_for_its_share_and_not_after_rest() -> None:
+async def test_work_waits_only_when_its_share_is_used_up() -> None:
     share = LoopShare(share=0.5)
-    # Without an await: it has nothing to wait for.
+    # Driven by hand: the coroutine has to finish without waiting.
     with pytest.raises(StopIteration):
         share.wait().send(None)
 

@@ -1,11 +1,11 @@
-"""How the daemon is, in one object."""
+"""The status of the daemon, in one object."""
 
 from tests.server.conftest import Premises
 from tests.support.puppet import Gate
 from tinyagi.engine.pipeline_trigger import LAKE
 
 
-async def test_the_status_tells_what_there_is(premises: Premises) -> None:
+async def test_the_status_has_every_section(premises: Premises) -> None:
     answer = await premises.http.get("/api/status")
 
     assert answer.status_code == 200
@@ -21,7 +21,7 @@ async def test_the_status_tells_what_there_is(premises: Premises) -> None:
     assert (status["channels"], status["needsRestart"]) == ({}, [])
 
 
-async def test_the_status_tells_how_the_background_tasks_are(premises: Premises) -> None:
+async def test_the_status_shows_the_background_tasks(premises: Premises) -> None:
     tasks = (await premises.http.get("/api/status")).json()["background"]
 
     engine = {"settings", "recover", "tidy", "holds", "chats", "schedules", "heartbeat", "dispatch"}
@@ -30,7 +30,7 @@ async def test_the_status_tells_how_the_background_tasks_are(premises: Premises)
     assert all(one["since"] > 0 for one in tasks.values())
 
 
-async def test_the_status_tells_how_many_runs_are_going_on(premises: Premises) -> None:
+async def test_the_status_counts_running_messages(premises: Premises) -> None:
     gate = premises.puppet.plays["coder"] = Gate()
     await premises.send("@coder build it")
     await gate.reached.wait()
@@ -39,7 +39,7 @@ async def test_the_status_tells_how_many_runs_are_going_on(premises: Premises) -
     gate.open.set()
 
 
-async def test_a_channel_that_should_run_and_does_not_is_told(closed_premises: Premises) -> None:
+async def test_a_stopped_channel_shows_up_in_the_status(closed_premises: Premises) -> None:
     closed_premises.settings["channels"] = {"enabled": ["telegram"]}
     async with closed_premises.serve() as premises:
         status = (await premises.http.get("/api/status")).json()
@@ -47,7 +47,7 @@ async def test_a_channel_that_should_run_and_does_not_is_told(closed_premises: P
     assert status["channels"] == {"telegram": {"running": False, "enabled": True}}
 
 
-async def test_settings_that_wait_for_a_restart_are_told(premises: Premises) -> None:
+async def test_settings_that_wait_for_a_restart_are_listed(premises: Premises) -> None:
     await premises.engine.settings.save({"server": {"max_body_bytes": 2_000_000}})
 
     assert (await premises.http.get("/api/status")).json()["needsRestart"] == ["server.max_body_bytes"]
@@ -61,7 +61,7 @@ async def test_heartbeats_run_when_an_agent_has_one(closed_premises: Premises) -
     assert heartbeat == {"running": True, "interval": 1_800, "lastSent": {}}
 
 
-async def test_heartbeats_are_off_when_the_settings_do_not_name_them(closed_premises: Premises) -> None:
+async def test_heartbeats_are_off_by_default(closed_premises: Premises) -> None:
     del closed_premises.settings["monitoring"]
     async with closed_premises.serve() as premises:
         heartbeat = (await premises.http.get("/api/status")).json()["heartbeat"]
@@ -73,7 +73,7 @@ async def test_heartbeats_are_off_when_the_settings_do_not_name_them(closed_prem
     assert (on["enabled"], on["every"]) == (True, 3_600)
 
 
-async def test_without_an_interval_there_are_no_heartbeats(closed_premises: Premises) -> None:
+async def test_an_interval_of_zero_switches_heartbeats_off(closed_premises: Premises) -> None:
     closed_premises.settings["monitoring"] = {"heartbeat_interval": 0}
     async with closed_premises.serve() as premises:
         heartbeat = (await premises.http.get("/api/status")).json()["heartbeat"]
@@ -81,7 +81,7 @@ async def test_without_an_interval_there_are_no_heartbeats(closed_premises: Prem
     assert heartbeat == {"running": False, "interval": 0, "lastSent": {}}
 
 
-async def test_without_a_lake_and_a_wish_for_one_nothing_is_behind(premises: Premises) -> None:
+async def test_a_home_without_a_lake_reports_no_lag(premises: Premises) -> None:
     assert (await premises.http.get("/api/status")).json()["pipeline"] == {
         "enabled": False,
         "lake": False,
@@ -92,7 +92,7 @@ async def test_without_a_lake_and_a_wish_for_one_nothing_is_behind(premises: Pre
     }
 
 
-async def test_a_lake_tells_how_far_it_is_behind(premises: Premises) -> None:
+async def test_a_lake_reports_its_lag(premises: Premises) -> None:
     premises.home.lake.mkdir()
     await premises.store.events.acknowledge(LAKE, 1)
     await premises.send("@coder build it")

@@ -1,4 +1,4 @@
-"""The event stream over HTTP: what a reader is sent first, where it begins, what it asks for, how it ends."""
+"""The event stream over HTTP: the first frame, cursors, filters, resets and the end."""
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
@@ -29,7 +29,7 @@ async def prune_all(place: Station) -> None:
     await place.store.queue.prune(Retention(events=timedelta(seconds=-10)))
 
 
-async def test_a_reader_without_a_cursor_begins_now(place: Station) -> None:
+async def test_a_reader_without_a_cursor_starts_at_the_head(place: Station) -> None:
     await place.send(3)
 
     async with listening(place.port) as source:
@@ -47,7 +47,7 @@ async def test_a_reader_without_a_cursor_begins_now(place: Station) -> None:
 
 
 @pytest.mark.parametrize(("query", "last_id"), [("after=2", None), ("after=0", 2), ("", 2)])
-async def test_a_reader_that_comes_back_is_sent_what_it_missed(place: Station, query: str, last_id: int | None) -> None:
+async def test_a_reconnecting_reader_gets_the_missed_events(place: Station, query: str, last_id: int | None) -> None:
     await place.send(4)
 
     async with place.reader(query, last_id=last_id) as source:
@@ -68,7 +68,7 @@ async def test_a_reader_that_comes_back_is_sent_what_it_missed(place: Station, q
         ("unheard=of&names=canonical&agent=coder", ["message_received", "chain_step_start", "lane_paused"]),
     ],
 )
-async def test_a_reader_is_sent_what_it_asks_for(place: Station, query: str, names: list[str]) -> None:
+async def test_a_reader_gets_only_the_events_it_asked_for(place: Station, query: str, names: list[str]) -> None:
     await place.send(agent="coder")
     await place.send(agent="writer")
     await place.store.queue.claim(AgentId("coder"))
@@ -83,7 +83,7 @@ async def test_a_reader_is_sent_what_it_asks_for(place: Station, query: str, nam
     assert (rest.event, rest.id) == (None, 4), "and nothing else: the keep-alive is next"
 
 
-async def test_a_conversation_can_be_followed_alone(place: Station) -> None:
+async def test_a_reader_can_follow_one_conversation(place: Station) -> None:
     _, second = await place.send(2)
 
     async with place.reader(f"after=0&conversation={second.conversation_id}") as source:
@@ -104,16 +104,14 @@ async def test_a_conversation_can_be_followed_alone(place: Station) -> None:
         ("names=all", None, "names"),
     ],
 )
-async def test_a_reader_that_asks_wrongly_is_told_so(
-    place: Station, query: str, last_id: str | None, word: str
-) -> None:
+async def test_an_invalid_query_is_refused(place: Station, query: str, last_id: str | None, word: str) -> None:
     async with listening(place.port, query, last_id=last_id) as source:
         assert source.status == 400
         assert word in (await source.body())["error"]
     assert place.hub.readers == 0
 
 
-async def test_there_is_an_end_to_the_number_of_readers(tmp_path: Path) -> None:
+async def test_the_number_of_readers_is_limited(tmp_path: Path) -> None:
     async with station(tmp_path, max_readers=1) as place, place.reader(), listening(place.port) as second:
         assert second.status == 503
         assert "server.max_streams" in (await second.body())["error"]
@@ -135,7 +133,7 @@ async def test_a_reader_below_the_pruned_floor_is_reset_once(place: Station) -> 
     assert resumed.event == "message_received"
 
 
-async def test_a_reader_of_a_log_that_is_all_pruned_goes_on_with_what_comes(place: Station) -> None:
+async def test_a_reader_of_a_fully_pruned_log_gets_new_events(place: Station) -> None:
     await place.send(5)
     await prune_all(place)
 
@@ -156,7 +154,7 @@ async def test_a_reader_at_the_head_of_a_pruned_log_has_missed_nothing(place: St
         assert (await source.next()).event == "message_received"
 
 
-async def test_a_reader_that_was_there_is_reset_too_when_events_go_before_it_was_sent_them(place: Station) -> None:
+async def test_a_connected_reader_is_reset_when_unsent_events_are_pruned(place: Station) -> None:
     async with place.reader("names=canonical") as source:
         place.store.events.failures = 1_000_000
         await place.send(5)
@@ -169,7 +167,7 @@ async def test_a_reader_that_was_there_is_reset_too_when_events_go_before_it_was
     assert (gap.event, gap.id, after.id) == ("reset", 5, 6)
 
 
-async def test_a_reader_that_is_ahead_of_the_log_is_reset_to_its_head(place: Station) -> None:
+async def test_a_reader_ahead_of_the_log_is_reset_to_its_head(place: Station) -> None:
     await place.send(3)
 
     async with listening(place.port, "names=canonical", last_id=1000) as source:
@@ -182,7 +180,7 @@ async def test_a_reader_that_is_ahead_of_the_log_is_reset_to_its_head(place: Sta
     assert after.id == 4
 
 
-async def test_a_keep_alive_makes_a_filter_resumable_that_matches_nothing(tmp_path: Path) -> None:
+async def test_a_keep_alive_moves_the_cursor_of_a_filter_without_matches(tmp_path: Path) -> None:
     async with station(tmp_path, keep_alive=SOON) as place:
         async with place.reader("types=lane_paused") as source:
             await place.send(600)
@@ -196,7 +194,7 @@ async def test_a_keep_alive_makes_a_filter_resumable_that_matches_nothing(tmp_pa
     assert paused.id == 601
 
 
-async def test_live_text_reaches_those_who_want_it(place: Station) -> None:
+async def test_live_text_reaches_readers_with_a_matching_filter(place: Station) -> None:
     async with place.reader("agent=writer") as other, place.reader("types=agent:progress") as source:
         place.say("thinking")
         alias, canonical = await source.next(), await source.next()
@@ -225,7 +223,7 @@ async def test_live_text_comes_between_the_start_and_the_end_of_its_run(place: S
     await place.send()
     types = "types=chain_step_start,agent_progress,chain_step_done&names=canonical"
     async with place.reader(types) as early, place.reader(types) as late:
-        # While the log cannot be read, a whole run goes by.
+        # A whole run passes while the log cannot be read.
         place.store.events.failures = 1_000_000
         claim = await place.store.queue.claim(AgentId("coder"))
         assert claim is not None
@@ -250,7 +248,7 @@ async def test_frames_of_a_run_name_the_agent(place: Station) -> None:
     assert {(frame.data["agentId"], frame.data["agentName"]) for frame in frames} == {("coder", "Code Assistant")}
 
 
-async def test_the_daemon_names_agents_as_the_settings_do(premises: Premises) -> None:
+async def test_frames_use_the_agent_names_of_the_settings(premises: Premises) -> None:
     async with listening(premises.port) as source:
         await source.until("connected")
         await premises.send("@coder hello")
@@ -258,7 +256,7 @@ async def test_the_daemon_names_agents_as_the_settings_do(premises: Premises) ->
         assert (await source.until("agent:invoke")).data["agentName"] == "Coder"
 
 
-async def test_a_reader_that_goes_is_noticed(place: Station) -> None:
+async def test_a_disconnected_reader_is_removed(place: Station) -> None:
     async with place.reader() as source:
         assert place.hub.readers == 1
         source.close()
@@ -266,7 +264,7 @@ async def test_a_reader_that_goes_is_noticed(place: Station) -> None:
     assert place.hub.dropped == 0
 
 
-async def test_when_the_hub_stops_every_answer_ends_well(place: Station) -> None:
+async def test_every_stream_ends_cleanly_when_the_hub_stops(place: Station) -> None:
     async with AsyncExitStack() as stack:
         sources = [await stack.enter_async_context(place.reader()) for _ in range(3)]
         await place.hub.stop()
@@ -280,7 +278,7 @@ async def test_when_the_hub_stops_every_answer_ends_well(place: Station) -> None
         assert late.status == 503
 
 
-async def test_live_text_is_not_repeated_to_a_reader_that_comes_later(place: Station) -> None:
+async def test_live_text_is_not_repeated_to_a_later_reader(place: Station) -> None:
     await place.send()
     types = "types=chain_step_start,agent_progress,chain_step_done&names=canonical"
     async with place.reader(types) as early:

@@ -1,4 +1,4 @@
-"""A task that moves into progress runs its agent once, also when the client sends the task itself."""
+"""A task that moves into progress runs its agent once, even when the client sends the task too."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ async def move(premises: Premises, task: dict[str, Any], status: str = "in_progr
     assert answer.status_code == 200, answer.text
 
 
-async def test_a_client_that_moves_a_task_and_then_sends_it_gets_the_dispatch_of_the_board(premises: Premises) -> None:
+async def test_sending_a_moved_task_returns_the_message_of_the_board(premises: Premises) -> None:
     task = await task_of(premises, assignee="coder")
     await move(premises, task)
     (dispatched,) = await premises.messages()
@@ -31,7 +31,7 @@ async def test_a_client_that_moves_a_task_and_then_sends_it_gets_the_dispatch_of
     assert len(await premises.messages()) == 1
 
 
-async def test_a_client_that_sends_a_task_and_then_moves_it_makes_no_second_dispatch(premises: Premises) -> None:
+async def test_moving_a_sent_task_makes_no_second_message(premises: Premises) -> None:
     task = await task_of(premises, assignee="coder")
     sent = await send(premises, f"@coder Build it\n\n[task:{task['id']}]", sender="Web", channel="web")
 
@@ -41,7 +41,7 @@ async def test_a_client_that_sends_a_task_and_then_moves_it_makes_no_second_disp
     assert message.message_id == sent["messageId"]
 
 
-async def test_a_task_dragged_into_progress_after_its_message_is_not_sent_again(premises: Premises) -> None:
+async def test_dragging_a_sent_task_makes_no_second_message(premises: Premises) -> None:
     task = await task_of(premises, assignee="dev", assigneeType="team")
     await send(premises, f"@dev Build it [task:{task['id']}]", channel="web")
 
@@ -50,7 +50,7 @@ async def test_a_task_dragged_into_progress_after_its_message_is_not_sent_again(
     assert len(await premises.messages()) == 1
 
 
-async def test_a_second_message_about_a_task_is_stored_like_any_other(premises: Premises) -> None:
+async def test_a_second_message_about_a_task_is_stored(premises: Premises) -> None:
     task = await task_of(premises, assignee="coder")
     await move(premises, task)
     await send(premises, f"@coder Build it [task:{task['id']}]")
@@ -60,7 +60,7 @@ async def test_a_second_message_about_a_task_is_stored_like_any_other(premises: 
     assert len(await premises.messages()) == 2
 
 
-async def test_words_of_a_person_about_a_task_that_has_just_moved_are_stored(premises: Premises) -> None:
+async def test_a_persons_message_about_a_moved_task_is_stored(premises: Premises) -> None:
     task = await task_of(premises, assignee="coder")
     await move(premises, task)
 
@@ -87,7 +87,7 @@ async def test_a_message_about_a_task_for_another_agent_is_stored(premises: Prem
     assert [message.agent for message in await premises.messages()] == ["coder", "tester"]
 
 
-async def test_a_message_with_its_own_id_is_stored_under_it(premises: Premises) -> None:
+async def test_a_message_with_an_id_of_the_client_is_stored_under_it(premises: Premises) -> None:
     task = await task_of(premises, assignee="coder")
     await move(premises, task)
 

@@ -23,7 +23,7 @@ async def test_a_team_is_added_and_answers_at_once(premises: Premises) -> None:
     assert premises.puppet.prompts_of("tester") == ["hello"]
 
 
-async def test_a_change_of_a_team_merges(premises: Premises) -> None:
+async def test_a_change_is_merged_into_the_team(premises: Premises) -> None:
     answer = await premises.http.put("/api/teams/dev", json={"chatroom": "passive"})
 
     assert answer.json()["team"] == {**premises.settings["teams"]["dev"], "chatroom": "passive"}
@@ -31,7 +31,7 @@ async def test_a_change_of_a_team_merges(premises: Premises) -> None:
     assert (entry.action, entry.target, entry.detail) == ("save_team", "dev", "chatroom")
 
 
-NO_TEAMS: Final[Sequence[tuple[str, object, str]]] = (
+INVALID_TEAMS: Final[Sequence[tuple[str, object, str]]] = (
     ("ops", {}, "needs name and agents and leader_agent"),
     ("ops", {**OPS, "agents": []}, "needs agents"),
     ("ops", {**OPS, "name": " "}, "name of ops is empty"),
@@ -47,9 +47,9 @@ NO_TEAMS: Final[Sequence[tuple[str, object, str]]] = (
 )
 
 
-async def test_what_cannot_be_a_team_is_refused_and_changes_nothing(premises: Premises) -> None:
+async def test_an_invalid_team_is_refused_and_changes_nothing(premises: Premises) -> None:
     before = premises.home.settings_file.read_bytes()
-    for team, body, sentence in NO_TEAMS:
+    for team, body, sentence in INVALID_TEAMS:
         answer = await premises.http.put(f"/api/teams/{team}", json=body)
 
         assert answer.status_code == 400, (body, answer.text)
@@ -57,7 +57,7 @@ async def test_what_cannot_be_a_team_is_refused_and_changes_nothing(premises: Pr
     assert premises.home.settings_file.read_bytes() == before
 
 
-async def test_a_team_that_is_deleted_leaves_its_agents(premises: Premises) -> None:
+async def test_deleting_a_team_keeps_its_agents(premises: Premises) -> None:
     answer = await premises.http.delete("/api/teams/dev")
 
     assert answer.json() == {"ok": True}
@@ -66,7 +66,7 @@ async def test_a_team_that_is_deleted_leaves_its_agents(premises: Premises) -> N
     assert (await premises.http.delete("/api/teams/dev")).status_code == 404
 
 
-async def test_a_team_that_a_schedule_names_is_not_deleted(premises: Premises) -> None:
+async def test_a_team_with_a_schedule_is_not_deleted(premises: Premises) -> None:
     await premises.engine.schedules.add(NewSchedule("stand-up", AgentId("dev"), "report", cron="0 9 * * *"))
 
     answer = await premises.http.delete("/api/teams/dev")

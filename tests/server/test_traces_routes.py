@@ -44,36 +44,36 @@ def a_run(claim: str, number: int = 1, *, ended: int | None = 5_500, usage: Usag
 
 
 def shape(spans: tuple[Span, ...]) -> list[object]:
-    """Ids and what hangs under them."""
+    """Ids with the shapes of their children."""
     return [(span.id, shape(span.children)) if span.children else span.id for span in spans]
 
 
-def test_hand_offs_hang_under_what_they_came_from_in_their_order() -> None:
+def test_hand_offs_are_children_of_their_message_in_order() -> None:
     trace = trace_of([traced(1), traced(2, 1), traced(3, 1), traced(4, 2)])
 
     assert shape(trace.spans) == [(1, [(2, [4]), 3])]
 
 
-def test_parts_of_a_fanned_out_message_stand_beside_each_other() -> None:
+def test_parts_of_a_fanned_out_message_are_siblings() -> None:
     trace = trace_of([traced(1), traced(2), traced(3, 2)])
 
     assert shape(trace.spans) == [1, (2, [3])]
 
 
-def test_what_outlives_its_parent_becomes_a_root() -> None:
+def test_a_message_without_its_parent_becomes_a_root() -> None:
     trace = trace_of([traced(4, 2), traced(5, 4), traced(6, 3)])
 
     assert shape(trace.spans) == [(4, [5]), 6]
     assert trace.spans[0].parent_message_id == "m2"
 
 
-def test_rows_that_name_each_other_as_parents_are_lost_to_nobody() -> None:
+def test_a_cycle_of_parents_loses_no_message() -> None:
     trace = trace_of([traced(1, 2), traced(2, 1), traced(3, 3)])
 
     assert shape(trace.spans) == [(1, [2]), 3]
 
 
-def test_a_chain_without_end_stays_a_tree_that_can_be_sent() -> None:
+def test_a_long_chain_stays_within_the_depth_limit() -> None:
     long = 1_000
     trace = trace_of([traced(1), *(traced(number, number - 1) for number in range(2, long + 1))])
 
@@ -88,7 +88,7 @@ def test_a_chain_without_end_stays_a_tree_that_can_be_sent() -> None:
     assert Trace.model_validate_json(trace.model_dump_json(by_alias=True)) == trace
 
 
-def test_a_span_tells_its_wait_its_runs_and_what_they_used() -> None:
+def test_a_span_has_its_wait_its_runs_and_their_usage() -> None:
     failed = Attempt("c1", 1, 5_000, 40, 5_200, "message_failed", "boom", Usage(10, 5, None, 0.25, "api", "small"))
     done = a_run("c2", 2, usage=Usage(20, 5, 100, None, "api", "large"))
     (span,) = trace_of([traced(1, attempts=(failed, done), answer="it works")]).spans
@@ -102,13 +102,13 @@ def test_a_span_tells_its_wait_its_runs_and_what_they_used() -> None:
     assert (span.attempts[0].input_tokens, span.attempts[0].model) == (10, "small")
 
 
-def test_what_has_not_run_has_no_wait_and_no_costs() -> None:
+def test_a_pending_message_has_no_wait_and_no_cost() -> None:
     (span,) = trace_of([traced(1, status=Status.PENDING)]).spans
 
     assert (span.queue_wait_ms, span.provider, span.tokens, span.cost) == (None, None, 0, 0)
 
 
-def test_a_run_that_is_going_on_has_no_end() -> None:
+def test_a_running_attempt_has_no_end() -> None:
     (span,) = trace_of([traced(1, status=Status.PROCESSING, attempts=(a_run("c1", ended=None),))]).spans
 
     (run,) = span.attempts
@@ -123,7 +123,7 @@ def test_a_run_of_several_messages_is_counted_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("statuses", "standing"),
+    ("statuses", "expected"),
     [
         ([Status.COMPLETED, Status.COMPLETED], "done"),
         ([Status.COMPLETED, Status.PENDING], "open"),
@@ -131,14 +131,14 @@ def test_a_run_of_several_messages_is_counted_once() -> None:
         ([Status.COMPLETED, Status.DEAD], "dead"),
     ],
 )
-def test_a_conversation_stands_as_its_messages_do(statuses: list[Status], standing: str) -> None:
+def test_a_conversations_status_follows_its_messages(statuses: list[Status], expected: str) -> None:
     trace = trace_of([traced(number, status=status) for number, status in enumerate(statuses, 1)])
 
-    assert trace.status == standing
+    assert trace.status == expected
     assert (trace.messages, trace.updated_at) == (2, 2_002)
 
 
-async def test_a_team_conversation_is_shown_as_it_went(premises: Premises) -> None:
+async def test_a_team_conversation_is_shown_as_a_tree(premises: Premises) -> None:
     premises.puppet.plays["coder"] = in_turn("Over to you. [@writer: write it down]", "Thanks.")
     sent = await premises.send("@dev build it", sender="Ada", channel="web")
     await premises.drained()
@@ -162,7 +162,7 @@ async def test_a_team_conversation_is_shown_as_it_went(premises: Premises) -> No
     assert (child["parentMessageId"], child["children"]) == (sent.message_id, [])
 
 
-async def test_what_runs_now_is_in_the_trace(premises: Premises) -> None:
+async def test_a_running_attempt_is_in_the_trace(premises: Premises) -> None:
     gate = premises.puppet.plays["coder"] = Gate()
     sent = await premises.send("@coder build it")
     await gate.reached.wait()
@@ -175,7 +175,7 @@ async def test_what_runs_now_is_in_the_trace(premises: Premises) -> None:
 
 
 @pytest.mark.parametrize("name", ["my id/1", "ä?#%2F", ".."])
-async def test_a_conversation_may_be_named_by_its_client(premises: Premises, name: str) -> None:
+async def test_a_conversation_id_chosen_by_the_client_is_found(premises: Premises, name: str) -> None:
     await premises.send("@coder hello", message_id=name)
     await premises.drained()
 
@@ -194,7 +194,7 @@ async def test_an_unknown_conversation_is_not_found(premises: Premises, name: st
     assert answer.json().keys() == {"error"}
 
 
-async def test_a_name_that_is_too_long_is_refused(premises: Premises) -> None:
+async def test_a_conversation_id_that_is_too_long_is_refused(premises: Premises) -> None:
     assert (await premises.http.get(f"/api/traces/{'x' * 129}")).status_code == 400
 
 
@@ -221,5 +221,5 @@ async def test_conversations_are_listed_newest_first(premises: Premises) -> None
 
 
 @pytest.mark.parametrize("limit", ["0", "1001", "x"])
-async def test_the_list_has_a_bound(premises: Premises, limit: str) -> None:
+async def test_an_invalid_list_limit_is_refused(premises: Premises, limit: str) -> None:
     assert (await premises.http.get(f"/api/conversations?limit={limit}")).status_code == 400

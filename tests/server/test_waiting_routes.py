@@ -1,4 +1,4 @@
-"""Waiting messages over HTTP: the list says why each waits; one is cancelled or moved."""
+"""Waiting messages over HTTP: the list with the reason of each, cancelling and moving."""
 
 import pytest
 
@@ -17,7 +17,7 @@ async def test_an_empty_queue_has_no_waiting_messages(premises: Premises) -> Non
     assert (await premises.http.get(PATH)).json() == []
 
 
-async def test_each_message_says_why_it_waits(premises: Premises) -> None:
+async def test_every_waiting_message_has_a_reason(premises: Premises) -> None:
     gate = premises.puppet.plays["coder"] = Gate()
     await premises.send("@coder runs", sender="Ada")
     await gate.reached.wait()
@@ -45,7 +45,7 @@ async def test_each_message_says_why_it_waits(premises: Premises) -> None:
     gate.open.set()
 
 
-async def test_a_message_in_back_off_names_its_next_attempt_and_its_error(closed_premises: Premises) -> None:
+async def test_a_message_in_back_off_shows_its_next_attempt_and_its_error(closed_premises: Premises) -> None:
     closed_premises.settings["queue"] = {"attempts": 4}
     async with closed_premises.serve() as premises:
         await premises.engine.stop()
@@ -63,7 +63,7 @@ async def test_a_message_in_back_off_names_its_next_attempt_and_its_error(closed
     assert (status["retrying"], status["nextRetryAt"]) == (1, row["until"])
 
 
-async def test_the_list_has_pages_and_the_messages_of_one_agent(premises: Premises) -> None:
+async def test_waiting_messages_are_paged_and_filtered_by_agent(premises: Premises) -> None:
     for agent in ("coder", "writer"):
         await premises.store.lanes.pause(AgentId(agent))
     for number in range(3):
@@ -79,7 +79,7 @@ async def test_the_list_has_pages_and_the_messages_of_one_agent(premises: Premis
     assert len(writers) == 3
 
 
-async def test_long_texts_are_listed_with_their_beginning(premises: Premises) -> None:
+async def test_long_texts_are_shortened_in_the_list(premises: Premises) -> None:
     await premises.store.lanes.pause(CODER)
     await premises.send("@coder " + "x" * 10_000)
 
@@ -135,7 +135,7 @@ async def test_a_moved_message_is_run_by_the_other_agent(premises: Premises) -> 
 @pytest.mark.parametrize(
     ("to", "status", "sentence"), [("nobody", 400, "no agent @nobody"), ("coder", 409, "already waits for @coder")]
 )
-async def test_a_message_moves_to_another_known_agent(premises: Premises, to: str, status: int, sentence: str) -> None:
+async def test_a_move_to_an_invalid_agent_is_refused(premises: Premises, to: str, status: int, sentence: str) -> None:
     await premises.store.lanes.pause(CODER)
     await premises.send("@coder hello")
 
@@ -145,7 +145,7 @@ async def test_a_message_moves_to_another_known_agent(premises: Premises, to: st
     assert sentence in answer.json()["error"]
 
 
-async def test_what_does_not_wait_is_neither_cancelled_nor_moved(premises: Premises) -> None:
+async def test_only_a_waiting_message_is_cancelled_or_moved(premises: Premises) -> None:
     gate = premises.puppet.plays["coder"] = Gate()
     await premises.send("@coder runs")
     await gate.reached.wait()

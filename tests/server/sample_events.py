@@ -18,7 +18,7 @@ ONE = (MessageId("web_1"),)
 
 
 def recorded(fact: Event, number: int = 7, **columns: Any) -> RecordedEvent:
-    """The fact as the log holds it: its payload has been JSON."""
+    """The event as read from the log: its payload has been through JSON."""
     payload = msgspec.json.decode(msgspec.json.encode(fact))
     plain: dict[str, Any] = {"message_id": "web_1", "conversation_id": "web_1", "agent": "coder", "created_at": 99}
     return RecordedEvent(
@@ -31,8 +31,8 @@ def recorded(fact: Event, number: int = 7, **columns: Any) -> RecordedEvent:
     )
 
 
-def every_fact(text: str = "hello") -> Mapping[str, Event]:
-    """Each type of the log, with this text wherever people, agents or errors put theirs."""
+def every_event(text: str = "hello") -> Mapping[str, Event]:
+    """One event of each type, with this text in every field that holds free text."""
     message = a_message(message=text, from_agent=WRITER, team=DEV)
     response = Response(
         *(3, MessageId("web_1"), "web", "Ada", None, text, text, CODER, None, None, ResponseStatus.PENDING),
