@@ -1,4 +1,4 @@
-"""The command line in this process, on a home without a daemon or against a real server."""
+"""The command line in this process, without a daemon or against a real server."""
 
 import asyncio
 import json
@@ -19,13 +19,13 @@ from tinyagi.settings.home import Home
 __all__ = ["closed_premises", "premises"]
 
 KEY = "sk-right-0123456789"
-"""The key that `llm` takes."""
+"""The key that `llm` accepts."""
 CLEAN = dict.fromkeys(("TINYAGI_HOME", "TINYAGI_API_PORT", "TINYCLAW_API_PORT", "TINYAGI_API_TOKEN"))
 
 
 @dataclass(frozen=True)
 class Shell:
-    """Types commands. What they print is in `stdout` and `stderr`, apart."""
+    """Runs commands; `stdout` and `stderr` are captured separately."""
 
     home: Home
     url: str | None = None
@@ -37,7 +37,7 @@ class Shell:
         return CliRunner().invoke(app, [*where, *arguments], input=stdin, env=environment)
 
     def json(self, *arguments: str) -> Any:
-        """What a command prints with --json: nothing else may be on stdout."""
+        """The output of a command with --json; stdout may hold nothing else."""
         result = self(*arguments, "--json")
         assert result.exit_code == 0, result.stderr
         return json.loads(result.stdout)
@@ -50,7 +50,7 @@ class Shell:
 
 @dataclass(frozen=True)
 class Remote:
-    """Types commands while the server goes on in this thread's event loop."""
+    """Runs commands in a thread while the server runs in this thread's event loop."""
 
     shell: Shell
 
@@ -63,18 +63,18 @@ class Remote:
 
 @pytest.fixture
 def shell(tmp_path: Path) -> Shell:
-    """On a new home, without a daemon."""
+    """A shell on a new home, without a daemon."""
     return Shell(Home(tmp_path / "home"))
 
 
 @pytest.fixture
 def remote(premises: Premises) -> Remote:
-    """Against the server of the premises."""
+    """A shell against the server of the premises."""
     return Remote(Shell(premises.home, str(premises.http.base_url)))
 
 
 @pytest.fixture
-def bare_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def machine_without_providers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A machine without provider programs and keys; returns the only folder on its PATH."""
     folder = tmp_path / "bin"
     folder.mkdir()
@@ -87,9 +87,9 @@ def bare_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 async def llm(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[FakeLlm]:
-    """A model on loopback in the place of the official endpoints, too."""
+    """A model on loopback that also replaces the official endpoints."""
     async with fake_llm() as llm:
-        # Another host than in `llm.url`: endpoints are official by their host.
+        # A different host than in `llm.url`: an endpoint is official by its host.
         official = f"http://localhost:{llm.port}"
         monkeypatch.setattr(AnthropicFormat, "official", official)
         monkeypatch.setattr(OpenAIFormat, "official", f"{official}/v1")

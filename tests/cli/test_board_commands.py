@@ -7,7 +7,7 @@ from tests.server.conftest import Premises
 from tests.server.test_recall import archived
 
 
-async def test_a_task_goes_through_its_life(remote: Remote, premises: Premises) -> None:
+async def test_a_task_is_added_moved_commented_and_removed(remote: Remote, premises: Premises) -> None:
     assert "There are no tasks yet." in (await remote("task", "list")).stdout
     added = await remote("task", "add", "Fix the [b]login[/b]", "--assign", "@coder", "-d", "It is slow.")
     assert added.stdout == "Added T-1 to backlog.\n"
@@ -42,7 +42,7 @@ async def test_a_task_is_assigned_to_agents_teams_and_none(remote: Remote) -> No
     assert (unknown.exit_code, "There are: @coder" in unknown.stderr) == (2, True)
 
 
-async def test_a_task_in_progress_without_an_assignee_says_what_to_do(remote: Remote) -> None:
+async def test_a_task_in_progress_without_an_assignee_gives_a_hint(remote: Remote) -> None:
     told = await remote("task", "add", "Ship it", "--status", "in_progress")
 
     assert "Assign it: tinyagi task assign T-1 AGENT" in told.stdout
@@ -67,7 +67,7 @@ async def test_projects_are_added_named_and_removed(remote: Remote) -> None:
     assert "There are: none." in (await remote("task", "list", "-p", "WEB")).stderr
 
 
-async def test_a_name_that_two_projects_share_is_ambiguous(remote: Remote) -> None:
+async def test_a_project_name_used_twice_is_ambiguous(remote: Remote) -> None:
     first = await remote.json("project", "add", "Web site", "--prefix", "WEB")
     second = await remote.json("project", "add", "Web site", "--prefix", "SITE")
 
@@ -89,7 +89,7 @@ async def test_a_name_that_two_projects_share_is_ambiguous(remote: Remote) -> No
         (("recall", ""), "The search text is missing: tinyagi recall "),
     ],
 )
-async def test_mistakes_are_wrong_calls(remote: Remote, arguments: tuple[str, ...], sentence: str) -> None:
+async def test_a_wrong_argument_is_a_usage_error(remote: Remote, arguments: tuple[str, ...], sentence: str) -> None:
     told = await remote(*arguments)
 
     assert told.exit_code == 2
@@ -107,11 +107,11 @@ async def test_recall_searches_one_agent_or_all(remote: Remote, premises: Premis
     assert "Searched what was archived until" in one.stderr
     assert {agent: len(found["hits"]) for agent, found in every.items()} == {"coder": 1, "writer": 1, "tester": 0}
     assert (await remote("recall", "nothing-like-this", "-a", "coder")).stdout == "Nothing was found.\n"
-    nobody = await remote("recall", "soup", "-a", "nobody")
-    assert (nobody.exit_code, "There is no agent @nobody. There are: coder, writer" in nobody.stderr) == (2, True)
+    unknown = await remote("recall", "soup", "-a", "nobody")
+    assert (unknown.exit_code, "There is no agent @nobody. There are: coder, writer" in unknown.stderr) == (2, True)
 
 
-async def test_recall_without_a_lake_says_how_to_get_one(remote: Remote) -> None:
+async def test_recall_without_a_lake_names_the_command_to_run(remote: Remote) -> None:
     told = await remote("recall", "invoice", "--agent", "coder")
 
     assert told.exit_code == 1
@@ -122,7 +122,7 @@ def test_the_board_needs_the_daemon(shell: Shell) -> None:
     assert shell("task", "list").exit_code == 3
 
 
-async def test_a_task_that_is_in_progress_already_is_not_said_to_be_sent(remote: Remote, premises: Premises) -> None:
+async def test_a_task_already_in_progress_is_not_sent_again(remote: Remote, premises: Premises) -> None:
     await remote("task", "add", "Five", "-s", "in_progress")
     assigned = await remote("task", "assign", "T-1", "@coder")
     again = await remote("task", "move", "T-1", "in_progress")

@@ -44,7 +44,7 @@ def test_names_are_completed_from_the_settings(shell: Shell, words: tuple[str, .
 
 
 @pytest.mark.parametrize("content", [None, "{", "[]", '{"agents": 3}'])
-def test_completion_never_complains(shell: Shell, content: str | None) -> None:
+def test_completion_ignores_broken_settings(shell: Shell, content: str | None) -> None:
     if content is not None:
         shell.home.prepare()
         shell.home.settings_file.write_text(content)

@@ -1,4 +1,4 @@
-"""Whatever goes wrong between the user's terminal and the home is a sentence, never a stack trace."""
+"""Every error between the user's terminal and the home is one sentence, never a stack trace."""
 
 import errno
 import os
@@ -27,7 +27,7 @@ def tinyagi(*arguments: str, stdin: bytes = b"", **environment: str) -> subproce
 
 
 @pytest.mark.parametrize("errors", ["strict", "surrogateescape"])
-def test_input_that_is_not_utf8_is_refused_with_a_remedy(tmp_path: Path, errors: str) -> None:
+def test_stdin_that_is_not_utf8_is_refused_with_a_remedy(tmp_path: Path, errors: str) -> None:
     told = tinyagi("--home", str(tmp_path), "send", "-", stdin=b"gr\xfc\xdfe", PYTHONIOENCODING=f"utf-8:{errors}")
 
     assert told.returncode == 2
@@ -44,7 +44,7 @@ def test_a_secret_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("arguments", [("send", "-"), ("queue", "cancel", "7")])
-def test_a_closed_stdin_is_a_sentence(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+def test_a_closed_stdin_is_reported_without_a_traceback(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     command = [sys.executable, "-m", "tinyagi", "--home", str(tmp_path), *arguments]
     shell_command = f"{shlex.join(command)} <&-"
     told = subprocess.run(["sh", "-c", shell_command], capture_output=True, text=True, check=False)
@@ -62,7 +62,7 @@ async def test_an_argument_that_is_not_utf8_is_refused(remote: Remote) -> None:
 
 
 @pytest.mark.parametrize("arguments", [("agent", "list"), ("agent", "list", "--json"), ("--help",)])
-def test_characters_that_the_terminal_cannot_show_are_replaced(shell: Shell, arguments: tuple[str, ...]) -> None:
+def test_unprintable_characters_are_replaced(shell: Shell, arguments: tuple[str, ...]) -> None:
     shell("agent", "add", "coder", "--name", "Zoë ✓", "--provider", "scripted")
 
     told = tinyagi("--home", str(shell.home.path), *arguments, PYTHONIOENCODING="ascii")
@@ -72,7 +72,7 @@ def test_characters_that_the_terminal_cannot_show_are_replaced(shell: Shell, arg
     assert b"Traceback" not in told.stderr
 
 
-def test_a_bar_is_readable_in_ascii() -> None:
+def test_bars_and_arrows_have_ascii_replacements() -> None:
     program = (
         "from tinyagi.cli.error_boundary import replace_unprintable; from tinyagi.cli.terminal import note, say\n"
         "replace_unprintable(); print('··██ ✓ Zoë'); say('└ a → b'); note('a…')"
@@ -101,9 +101,7 @@ def test_an_error_is_wrapped_at_spaces(monkeypatch: pytest.MonkeyPatch) -> None:
         (errno.EIO, "Input/output error: /home/ada/.tinyagi/logs."),
     ],
 )
-def test_a_file_that_cannot_be_used_is_named(
-    shell: Shell, monkeypatch: pytest.MonkeyPatch, number: int, sentence: str
-) -> None:
+def test_a_file_error_names_the_file(shell: Shell, monkeypatch: pytest.MonkeyPatch, number: int, sentence: str) -> None:
     def refuse(*_: object, **__: object) -> list[str]:
         raise OSError(number, os.strerror(number), "/home/ada/.tinyagi/logs")
 
@@ -115,7 +113,7 @@ def test_a_file_that_cannot_be_used_is_named(
     assert told.stderr == f"tinyagi: {sentence}\n"
 
 
-def test_a_full_disk_behind_the_output_is_a_sentence(shell: Shell) -> None:
+def test_a_full_disk_is_reported_without_a_traceback(shell: Shell) -> None:
     with Path("/dev/full").open("wb") as full:
         told = subprocess.run(
             [sys.executable, "-m", "tinyagi", "--home", str(shell.home.path), "agent", "list"],
@@ -128,7 +126,7 @@ def test_a_full_disk_behind_the_output_is_a_sentence(shell: Shell) -> None:
     assert told.stderr.decode() == "tinyagi: No space left on device. Free some space and try again.\n"
 
 
-def test_a_reader_that_goes_away_ends_the_command_silently(shell: Shell) -> None:
+def test_a_closed_pipe_ends_the_command_silently(shell: Shell) -> None:
     shell.home.logs.mkdir(parents=True)
     (shell.home.logs / "daemon.log").write_text("a line that is long enough to matter\n" * 50_000)
     process = subprocess.Popen(
@@ -145,7 +143,7 @@ def test_a_reader_that_goes_away_ends_the_command_silently(shell: Shell) -> None
         assert process.stderr.read() == b""
 
 
-async def test_a_text_beyond_the_limit_is_refused_with_the_limit(remote: Remote, premises: Premises) -> None:
+async def test_a_text_that_is_too_long_is_refused_with_the_limit(remote: Remote, premises: Premises) -> None:
     told = await remote("send", "-", "--agent", "coder", stdin="x" * 3_000_000)
 
     assert told.exit_code == 1
@@ -175,7 +173,7 @@ LONG = "x" * 300
         (("send", "hello", "--sender", LONG), "sender: String should have at most 256 characters"),
     ],
 )
-async def test_errors_speak_of_commands_and_options(
+async def test_errors_name_commands_and_options_instead_of_the_api(
     remote: Remote, premises: Premises, arguments: tuple[str, ...], sentence: str
 ) -> None:
     await remote("queue", "pause", "writer")
@@ -188,8 +186,8 @@ async def test_errors_speak_of_commands_and_options(
     assert [word for word in API_WORDS if word in told.stderr] == []
 
 
-def test_an_interrupt_while_the_program_loads_ends_it_silently(tmp_path: Path) -> None:
-    """The modules take most of the time of a short command, so that is when Ctrl-C comes."""
+def test_an_interrupt_during_imports_ends_the_program_silently(tmp_path: Path) -> None:
+    """A short command spends most of its time on imports, so that is when Ctrl-C arrives."""
     (tmp_path / "sitecustomize.py").write_text(
         "import sys\n"
         "class Interrupt:\n"

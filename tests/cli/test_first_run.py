@@ -1,4 +1,4 @@
-"""From nothing to an answer: real processes, as a person types them."""
+"""From an empty home to an answer, with real processes."""
 
 import json
 import os
@@ -31,10 +31,10 @@ def tinyagi(home: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
     )
 
 
-def test_a_company_is_set_up_started_asked_and_stopped(home: Path) -> None:
+def test_an_agent_is_added_started_asked_and_stopped(home: Path) -> None:
     assert tinyagi(home, "agent", "add", "coder", "--provider", "scripted").returncode == 0
     settings = json.loads((home / "settings.json").read_text())
-    # Any free port, and nothing outside of the test's folder.
+    # Any free port, and no files outside the test's folder.
     settings |= {"server": {"port": 0}, "workspace": {"path": str(home.parent / "workspace")}}
     (home / "settings.json").write_text(json.dumps(settings))
 

@@ -1,4 +1,4 @@
-"""The command line explains itself, at once."""
+"""Every command has help, and help is fast."""
 
 import subprocess
 import sys
@@ -65,7 +65,7 @@ def commands(group: Any = None, prefix: str = "") -> Iterator[tuple[str, Any]]:
 COMMANDS = dict(commands())
 
 
-# Typer itself asks pydantic as soon as there is something to understand.
+# Typer itself imports pydantic as soon as it parses arguments.
 @pytest.mark.parametrize(
     ("arguments", "allowed"),
     [
@@ -84,7 +84,7 @@ def test_help_loads_nothing_heavy(arguments: list[str], allowed: set[str]) -> No
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_says_what_it_does_and_gives_an_example(name: str, shell: Shell) -> None:
+def test_every_command_has_help_and_an_example(name: str, shell: Shell) -> None:
     result = shell(*name.split(), "--help")
 
     assert result.exit_code == 0
@@ -92,7 +92,7 @@ def test_every_command_says_what_it_does_and_gives_an_example(name: str, shell: 
     assert "Examples:" in result.stdout or name == "version"
 
 
-def test_each_example_has_a_line_of_its_own(shell: Shell) -> None:
+def test_each_example_is_on_a_separate_line(shell: Shell) -> None:
     lines = [line.strip() for line in shell("queue", "list", "--help").stdout.splitlines()]
 
     begin = lines.index("Examples:")
@@ -105,21 +105,21 @@ def test_every_read_prints_json(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(DESTROYS))
-def test_what_destroys_asks_and_refuses_where_nobody_can_be_asked(name: str, shell: Shell) -> None:
+def test_a_destructive_command_needs_yes_without_a_terminal(name: str, shell: Shell) -> None:
     result = shell(*name.split(), *DESTROYS[name])
 
     assert result.exit_code == 2
     assert "There is no terminal for a prompt: add --yes." in result.stderr
 
 
-def test_the_root_lists_everything(shell: Shell) -> None:
+def test_the_root_help_lists_every_command(shell: Shell) -> None:
     listed = shell("--help").stdout
 
     for name in {name.split()[0] for name in COMMANDS}:
         assert f"│ {name} " in listed
 
 
-def test_an_unknown_command_is_a_wrong_call(shell: Shell) -> None:
+def test_an_unknown_command_is_a_usage_error(shell: Shell) -> None:
     assert shell("nonsense").exit_code == 2
 
 

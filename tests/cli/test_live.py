@@ -1,4 +1,4 @@
-"""What agents say while they work, on a terminal."""
+"""The live text of running agents on a terminal."""
 
 import io
 
@@ -40,7 +40,7 @@ def test_the_last_lines_are_shown_when_the_text_is_longer_than_the_screen(screen
     assert "word199" in shown[-1]
 
 
-def test_every_running_agent_has_its_place(screen: Console) -> None:
+def test_every_running_agent_is_shown(screen: Console) -> None:
     stage = LiveView()
     for agent in ("coder", "writer", "tester"):
         stage.says(agent, f"{agent} says " + "something " * 100)

@@ -13,7 +13,7 @@ from tinyagi.cli.terminal import duration, readable
 from tinyagi.plugins.discovery import find_plugins
 from tinyagi.settings.home import Home
 
-# Passwords are asked for at the controlling terminal, whatever stdin is.
+# Passwords are read from the controlling terminal, not from stdin.
 AT_TERMINAL = (
     "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
 )
@@ -29,7 +29,7 @@ def test_a_new_plugin_can_be_loaded(shell: Shell) -> None:
     assert [one["name"] for one in shell.json("plugin", "list")] == ["my-plugin"]
 
 
-def test_the_doctor_counts_in_plurals(shell: Shell) -> None:
+def test_the_doctor_uses_singular_and_plural(shell: Shell) -> None:
     shell("agent", "add", "coder", "--provider", "scripted")
     last = shell("doctor").stdout.splitlines()[-1]
 
@@ -49,7 +49,7 @@ def test_a_plugin_is_never_overwritten(shell: Shell) -> None:
 
 
 @pytest.mark.parametrize("name", ["../escape", "Mine", ""])
-def test_a_plugin_needs_a_proper_name(shell: Shell, name: str) -> None:
+def test_an_invalid_plugin_name_is_refused(shell: Shell, name: str) -> None:
     assert shell("plugin", "new", name).exit_code == 2
     assert not shell.home.path.exists()
 
@@ -69,7 +69,7 @@ def test_disabled_plugins_are_marked(shell: Shell) -> None:
     assert shell.json("plugin", "list")[0]["enabled"] is False
 
 
-def test_the_bench_measures_and_leaves_nothing(shell: Shell) -> None:
+def test_the_bench_measures_and_leaves_no_files(shell: Shell) -> None:
     measured = shell.json("bench", "--seconds", "2")
 
     assert measured["enqueues_per_second"] > 0
@@ -85,7 +85,7 @@ def test_durations_are_short(milliseconds: int | None, text: str) -> None:
     assert duration(milliseconds) == text
 
 
-def test_texts_keep_their_lines_and_lose_what_moves_a_cursor() -> None:
+def test_texts_keep_their_lines_and_lose_control_characters() -> None:
     assert readable("one\r\ntwo\x1b[2J\t\u202ethree\x00") == "one\ntwo[2J\tthree\ufffd"
 
 
@@ -105,14 +105,14 @@ def at_terminal(home: Home, *arguments: str, answers: dict[str, str]) -> tuple[i
             if question is not None:
                 os.write(master, f"{left.pop(question)}\n".encode())
     except OSError:
-        # Linux says so when the last one at the other end has left.
+        # Linux raises this when the other end of the terminal is closed.
         pass
     finally:
         os.close(master)
     return process.wait(), shown
 
 
-def test_a_wizard_asks_for_what_the_options_leave_open(shell: Shell) -> None:
+def test_a_wizard_asks_for_missing_options(shell: Shell) -> None:
     answers = {"Id of the new agent": "clerk", "Its name": "The Clerk", "Its model": "opus"}
     code, shown = at_terminal(shell.home, "agent", "add", "--provider", "anthropic", answers=answers)
 
@@ -121,8 +121,8 @@ def test_a_wizard_asks_for_what_the_options_leave_open(shell: Shell) -> None:
     assert shell.settings["agents"]["clerk"] == {"name": "The Clerk", "provider": "anthropic", "model": "opus"}
 
 
-def test_a_wizard_asks_again_until_the_answer_is_a_choice(shell: Shell) -> None:
-    # The space behind the colon comes after all that was typed ahead has been thrown away.
+def test_a_wizard_repeats_the_question_after_an_invalid_answer(shell: Shell) -> None:
+    # The space after the colon is printed once the typed-ahead input has been discarded.
     answers = {"What calls it": "pigeon", "Please type one of": "api", "The secret: ": "123:abcdefghijkl"}
     code, shown = at_terminal(shell.home, "provider", "add", "local", "--url", "http://127.0.0.1:1", answers=answers)
 
@@ -132,7 +132,7 @@ def test_a_wizard_asks_again_until_the_answer_is_a_choice(shell: Shell) -> None:
 
 
 @pytest.mark.parametrize(("key", "code"), [("n", 1), ("y", 0)])
-def test_a_removal_is_asked_for(shell: Shell, key: str, code: int) -> None:
+def test_a_removal_asks_for_confirmation(shell: Shell, key: str, code: int) -> None:
     shell("agent", "add", "clerk", "--provider", "scripted")
     shell("team", "add", "desk", "--agents", "clerk")
 

@@ -1,4 +1,4 @@
-"""`tinyagi pipeline`: what its commands say and refuse; most of them without Java, and once all of it for real."""
+"""`tinyagi pipeline`: output and refusals of its commands, mostly without Java, and one complete run with Spark."""
 
 import asyncio
 import json
@@ -33,7 +33,7 @@ main()
 
 
 async def acknowledge(home: Home, position: int | None) -> int | None:
-    """The lake's cursor, moved first when a position is named."""
+    """Move the lake's cursor when a position is given, and return it."""
     async with await Store.open(home.database) as store:
         if position is not None:
             await store.events.acknowledge(LAKE, position)
@@ -42,7 +42,7 @@ async def acknowledge(home: Home, position: int | None) -> int | None:
 
 @pytest.fixture
 def filled(shell: Shell) -> Shell:
-    """On a home with a database and a lake of three runs, laid by hand."""
+    """A shell on a home with a database and a hand-written lake of three runs."""
     shell.home.prepare()
     asyncio.run(acknowledge(shell.home, None))
     told = {"run_id": "r1", "kind": "run", "events": 7, "started_at": 1_000, "ended_at": 3_500, "rows": "{}"}
@@ -51,7 +51,7 @@ def filled(shell: Shell) -> Shell:
     return shell
 
 
-def test_a_home_without_a_lake_is_told_what_to_run(shell: Shell) -> None:
+def test_a_home_without_a_lake_names_the_command_to_run(shell: Shell) -> None:
     result = shell("pipeline", "status")
 
     assert (result.exit_code, result.stdout.strip()) == (0, "There is no lake yet. Run `tinyagi pipeline run`.")
@@ -87,7 +87,7 @@ def test_a_table_is_shown_with_the_meaning_of_its_columns(shell: Shell) -> None:
     assert [column["name"] for column in told["columns"]] == [column.name for column in TABLES["silver.runs"].columns]
 
 
-def test_an_unknown_table_is_answered_with_those_there_are(shell: Shell) -> None:
+def test_an_unknown_table_is_refused_with_the_known_ones(shell: Shell) -> None:
     result = shell("pipeline", "tables", "silver.nothing")
 
     assert result.exit_code == 1
@@ -96,7 +96,7 @@ def test_an_unknown_table_is_answered_with_those_there_are(shell: Shell) -> None
     )
 
 
-def test_the_status_tells_how_far_the_lake_is_and_what_the_last_run_did(filled: Shell) -> None:
+def test_the_status_shows_the_lakes_position_and_the_last_run(filled: Shell) -> None:
     shown = filled("pipeline", "status").stdout
 
     assert str(filled.home.lake) in shown
@@ -117,12 +117,12 @@ def test_a_query_needs_one_statement_or_one_file(filled: Shell, arguments: tuple
 
 
 @pytest.mark.parametrize("option", [("--limit", "0"), ("--limit", "many"), ("--format", "xml")])
-def test_a_wrong_option_of_a_query_is_a_wrong_call(filled: Shell, option: tuple[str, str]) -> None:
+def test_an_invalid_query_option_is_a_usage_error(filled: Shell, option: tuple[str, str]) -> None:
     assert filled("pipeline", "query", "SELECT 1", *option).exit_code == 2
 
 
 @pytest.mark.parametrize("command", ["run", "follow", "verify", "shell", "compact"])
-def test_a_home_without_a_database_is_told_to_start_once(shell: Shell, command: str) -> None:
+def test_a_home_without_a_database_has_to_be_started_once(shell: Shell, command: str) -> None:
     result = shell("pipeline", command)
 
     assert result.exit_code == 1
@@ -131,7 +131,7 @@ def test_a_home_without_a_database_is_told_to_start_once(shell: Shell, command: 
 
 
 @pytest.mark.parametrize("arguments", [("query", "SELECT 1"), ("verify",), ("shell",)])
-def test_readers_without_a_lake_are_told_what_to_run(shell: Shell, arguments: tuple[str, ...]) -> None:
+def test_reading_without_a_lake_names_the_command_to_run(shell: Shell, arguments: tuple[str, ...]) -> None:
     shell.home.prepare()
     asyncio.run(acknowledge(shell.home, None))
 
@@ -143,7 +143,7 @@ def test_readers_without_a_lake_are_told_what_to_run(shell: Shell, arguments: tu
 
 
 @pytest.mark.parametrize("arguments", [("run",), ("follow",), ("backfill", "--yes"), ("compact",), ("vacuum",)])
-def test_writers_are_told_who_else_writes(filled: Shell, arguments: tuple[str, ...]) -> None:
+def test_a_second_writer_is_refused_with_the_first_one(filled: Shell, arguments: tuple[str, ...]) -> None:
     with writer_lock(filled.home.lake, "follow"):
         result = filled("pipeline", *arguments)
 
@@ -151,7 +151,7 @@ def test_writers_are_told_who_else_writes(filled: Shell, arguments: tuple[str, .
     assert "is being written by `pipeline follow`, process" in result.stderr
 
 
-def test_vacuum_deletes_what_no_table_has_any_more(filled: Shell) -> None:
+def test_vacuum_deletes_unreferenced_files(filled: Shell) -> None:
     folder = filled.home.lake / "silver" / "runs" / f"date={DAY}"
     (old,) = folder.glob("*.parquet")
     lay(filled.home.lake, {"silver.runs": RUNS[:1]})
@@ -162,7 +162,7 @@ def test_vacuum_deletes_what_no_table_has_any_more(filled: Shell) -> None:
     assert len(list(folder.glob("*.parquet"))) == 1
 
 
-def test_detaching_gives_up_the_cursor_and_switches_the_pipeline_off(filled: Shell) -> None:
+def test_detach_removes_the_cursor_and_switches_the_pipeline_off(filled: Shell) -> None:
     assert asyncio.run(acknowledge(filled.home, 0)) == 0
 
     result = filled("pipeline", "detach", "--yes")
@@ -175,7 +175,7 @@ def test_detaching_gives_up_the_cursor_and_switches_the_pipeline_off(filled: She
 
 
 @pytest.mark.parametrize("arguments", [("status",), ("run",), ("query", "SELECT 1"), ("report",)])
-def test_without_the_extra_one_sentence_names_it(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+def test_a_missing_extra_is_named_in_one_sentence(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     result = without_extra(tmp_path, *arguments)
 
     assert (result.returncode, result.stdout) == (2, "")
@@ -184,7 +184,7 @@ def test_without_the_extra_one_sentence_names_it(tmp_path: Path, arguments: tupl
     assert "pip install 'tinyagi[pipeline]'" in result.stderr
 
 
-def test_columns_can_be_looked_up_without_the_extra(tmp_path: Path) -> None:
+def test_columns_are_shown_without_the_extra(tmp_path: Path) -> None:
     assert "claim_id" in without_extra(tmp_path, "tables", "silver.runs").stdout
 
 
@@ -198,13 +198,13 @@ def environment() -> dict[str, str]:
 
 
 def typed(home: Home, *arguments: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
-    """A command in a process of its own, with a Spark of its own."""
+    """Run a command in a separate process with a separate Spark."""
     program = [sys.executable, "-m", "tinyagi", "--home", str(home.path), "pipeline", *arguments]
     return subprocess.run(program, input=stdin, capture_output=True, text=True, check=False, env=environment())
 
 
 @pytest.mark.timeout(900)
-def test_a_lake_is_made_looked_at_asked_and_verified(shell: Shell) -> None:
+def test_a_lake_is_created_inspected_queried_and_verified(shell: Shell) -> None:
     home = shell.home
     home.prepare()
     write_history(home.database, events=150, days=1)
@@ -226,7 +226,7 @@ def test_a_lake_is_made_looked_at_asked_and_verified(shell: Shell) -> None:
     assert (told["through_id"], told["head_id"], told["last_run"]["events"]) == (newest, head, events)
     assert asyncio.run(acknowledge(home, None)) == newest
 
-    # The second statement fails in Spark's workers, which have a log of their own: it is one sentence all the same.
+    # The second statement fails in Spark's workers, which log separately; the error is still one sentence.
     questions = "SELECT agent, count(*) AS runs FROM silver.runs GROUP BY agent;\nSELECT sum(agent) FROM silver.runs;\n"
     asked = typed(home, "query", "--json", "--file", "-", stdin=questions)
     assert {row["agent"]: row["runs"] for row in json.loads(asked.stdout)} == runs

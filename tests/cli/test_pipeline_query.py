@@ -1,4 +1,4 @@
-"""How answers of the lake are printed: safe for a terminal and a spreadsheet, each under its question."""
+"""Printed query results: safe for a terminal and a spreadsheet, each under its question."""
 
 import csv
 import io
@@ -20,9 +20,7 @@ def printed(capsys: pytest.CaptureFixture[str], *cells: Any, is_safe: bool = Tru
 @pytest.mark.parametrize(
     "text", ["=1+1", "+HYPERLINK()", "-cmd|' /C calc'!A0", "@SUM(A1)", "\t=1", "＝1", '=HYPERLINK("x")']
 )
-def test_a_text_that_a_spreadsheet_would_calculate_is_marked_as_text(
-    capsys: pytest.CaptureFixture[str], text: str
-) -> None:
+def test_a_spreadsheet_formula_is_escaped(capsys: pytest.CaptureFixture[str], text: str) -> None:
     assert printed(capsys, text) == [f"'{text}"]
     assert printed(capsys, text, is_safe=False) == [text]
 
@@ -33,20 +31,20 @@ def test_numbers_stay_numbers(capsys: pytest.CaptureFixture[str]) -> None:
     assert printed(capsys, *cells) == ["-5", "-0.25", "-1.50", "-5", "+3.2", "-1e-9", "", "True"]
 
 
-def test_control_characters_go_and_lines_and_tabs_stay(capsys: pytest.CaptureFixture[str]) -> None:
+def test_control_characters_are_removed_except_newlines_and_tabs(capsys: pytest.CaptureFixture[str]) -> None:
     hostile = 'a\x1b[2J\x1b]0;t\x07 "b"\x9b\x7f\u202e,\tc\r\nd'
 
     assert printed(capsys, hostile) == ['a[2J]0;t "b",\tc\nd']
     assert printed(capsys, hostile, is_safe=False) == [hostile]
 
 
-def test_the_names_of_columns_are_made_safe_as_well(capsys: pytest.CaptureFixture[str]) -> None:
+def test_column_names_are_escaped(capsys: pytest.CaptureFixture[str]) -> None:
     print_csv(("=1\x1b",), [], is_safe=True)
 
     assert capsys.readouterr().out.split() == ["'=1"]
 
 
-def test_the_comment_above_a_statement_is_its_question(tmp_path: Path) -> None:
+def test_the_comment_above_a_statement_becomes_its_question(tmp_path: Path) -> None:
     file = tmp_path / "questions.sql"
     file.write_text(
         "-- About this file.\n\n-- 1. How many,\n--    and who?\nSELECT 1,\n-- not a question\n 2;\n\nSELECT ';'\n;\n"

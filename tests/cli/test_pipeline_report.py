@@ -1,4 +1,4 @@
-"""`tinyagi pipeline report` on a home with a lake that was laid by hand."""
+"""`tinyagi pipeline report` on a home with a hand-written lake."""
 
 import json
 import stat
@@ -94,17 +94,17 @@ def printed(found: Report, width: int = 100) -> str:
     return out.getvalue()
 
 
-def test_the_terminal_tells_the_figures(filled: Path) -> None:
+def test_the_terminal_shows_the_figures(filled: Path) -> None:
     result = typed(filled)
 
     assert result.exit_code == 0, result.output
     for expected in ("@coder", "up to event 4,711", "@lead → @coder", "cli_[red]", "2 s", "$0.50"):
         assert expected in result.stdout
-    # Nobody died: there is nothing to list.
+    # There are no dead messages to list.
     assert "Dead letters" not in result.stdout
 
 
-def test_json_is_all_there_is_on_stdout(filled: Path) -> None:
+def test_json_output_is_only_json(filled: Path) -> None:
     result = typed(filled, "--json", "--days", "3")
 
     found: dict[str, Any] = json.loads(result.stdout)
@@ -115,7 +115,7 @@ def test_json_is_all_there_is_on_stdout(filled: Path) -> None:
     assert len(found["daily"]) == 3
 
 
-def test_the_page_is_written_for_its_owner_only(filled: Path, tmp_path: Path) -> None:
+def test_only_the_owner_can_read_the_page(filled: Path, tmp_path: Path) -> None:
     page = tmp_path / "report.html"
     page.write_text("an older one")
     page.chmod(0o644)
@@ -129,14 +129,14 @@ def test_the_page_is_written_for_its_owner_only(filled: Path, tmp_path: Path) ->
     assert [one.name for one in tmp_path.iterdir() if one.is_file()] == ["report.html"]
 
 
-def test_a_page_and_json_can_be_had_at_once(filled: Path, tmp_path: Path) -> None:
+def test_a_page_and_json_can_be_combined(filled: Path, tmp_path: Path) -> None:
     result = typed(filled, "--json", "--html", str(tmp_path / "report.html"))
 
     assert json.loads(result.stdout)["totals"]["runs"] == 2
     assert "The report is in" in result.stderr
 
 
-def test_a_page_that_cannot_be_written_is_one_sentence(filled: Path, tmp_path: Path) -> None:
+def test_an_unwritable_page_is_reported_in_one_sentence(filled: Path, tmp_path: Path) -> None:
     result = typed(filled, "--html", str(tmp_path / "nowhere" / "report.html"))
 
     assert result.exit_code == 2
@@ -144,7 +144,7 @@ def test_a_page_that_cannot_be_written_is_one_sentence(filled: Path, tmp_path: P
     assert not (tmp_path / "nowhere").exists()
 
 
-def test_a_home_without_a_lake_is_told_what_to_run(home: Path) -> None:
+def test_a_home_without_a_lake_names_the_command_to_run(home: Path) -> None:
     result = typed(home)
 
     assert result.exit_code == 0
@@ -153,7 +153,7 @@ def test_a_home_without_a_lake_is_told_what_to_run(home: Path) -> None:
     assert json.loads(typed(home, "--json").stdout)["freshness"] is None
 
 
-def test_a_lake_that_cannot_be_read_is_one_sentence(filled: Path) -> None:
+def test_an_unreadable_lake_is_reported_in_one_sentence(filled: Path) -> None:
     (filled / "lake" / "manifest.json").write_text("{")
 
     result = typed(filled)
@@ -163,11 +163,11 @@ def test_a_lake_that_cannot_be_read_is_one_sentence(filled: Path) -> None:
 
 
 @pytest.mark.parametrize("days", ["0", "-1", "soon"])
-def test_the_days_are_a_number_from_one_on(home: Path, days: str) -> None:
+def test_days_must_be_a_positive_number(home: Path, days: str) -> None:
     assert typed(home, "--days", days).exit_code == 2
 
 
-def test_everything_fits_a_hundred_columns_and_markup_is_a_text() -> None:
+def test_the_report_fits_a_hundred_columns_and_escapes_markup() -> None:
     found = full("[bold red]x[/] [link=http://evil.example]y[/link]" * 4)
     slow = Percentiles(59_000_000.0, 59_000_000.0, 59_000_000.0)
     text = printed(replace(found, agents=(replace(found.agents[0], wait=slow, run=slow),)), width=200)
@@ -188,7 +188,7 @@ def test_sections_without_rows_are_left_out() -> None:
     assert text.splitlines() == ["Report  2026-03-14 (UTC)", "Nothing here [bold]yet[/]."]
 
 
-def test_without_the_extra_one_sentence_names_it(home: Path) -> None:
+def test_a_missing_extra_is_named_in_one_sentence(home: Path) -> None:
     output = subprocess.run(
         [sys.executable, "-c", WITHOUT_EXTRA, home], capture_output=True, text=True, check=True
     ).stdout

@@ -1,4 +1,4 @@
-"""Plugins as the command line shows them: their state with its reason, and what they make of answers."""
+"""Plugins on the command line: their state with its reason, and the answers they change."""
 
 from pathlib import Path
 
@@ -24,7 +24,7 @@ def remote_of(premises: Premises) -> Remote:
     return Remote(Shell(premises.home, str(premises.http.base_url)))
 
 
-def test_without_a_daemon_a_plugin_that_does_not_compile_is_broken(shell: Shell) -> None:
+def test_a_plugin_with_a_syntax_error_is_broken_without_a_daemon(shell: Shell) -> None:
     install(shell.home, shout=SHOUT, broken=BROKEN, failing=FAILING)
 
     listed = {one["name"]: one for one in shell.json("plugin", "list")}
@@ -36,13 +36,13 @@ def test_without_a_daemon_a_plugin_that_does_not_compile_is_broken(shell: Shell)
     )
     assert (listed["broken"]["state"], listed["broken"]["enabled"]) == ("broken", False)
     assert "line 1" in listed["broken"]["reason"]
-    assert listed["failing"]["state"] == "not checked", "nothing of a plugin is run here"
+    assert listed["failing"]["state"] == "not checked", "listing does not run the plugin"
     result = shell("plugin", "list")
     assert "broken" in result.stdout
     assert "SyntaxError" in result.stdout
 
 
-def test_a_plugin_that_is_no_text_is_broken(shell: Shell) -> None:
+def test_a_plugin_that_is_not_text_is_broken(shell: Shell) -> None:
     install(shell.home, odd="")
     (shell.home.plugins / "odd" / "plugin.py").write_bytes(b"\xff\xfe\x00")
 
@@ -51,7 +51,7 @@ def test_a_plugin_that_is_no_text_is_broken(shell: Shell) -> None:
     assert listed["state"] == "broken"
 
 
-async def test_with_a_daemon_its_own_view_is_shown(closed_premises: Premises) -> None:
+async def test_the_list_shows_the_daemons_view(closed_premises: Premises) -> None:
     install(closed_premises.home, shout=SHOUT, broken=BROKEN, failing=FAILING, deaf=NO_HOOK, off=SHOUT)
     closed_premises.settings["plugins"] = {"disabled": ["off"]}
     async with closed_premises.serve() as premises:
@@ -74,7 +74,7 @@ async def test_with_a_daemon_its_own_view_is_shown(closed_premises: Premises) ->
     assert "there_is_no_such_module" in shown
 
 
-async def test_the_api_lists_what_the_daemon_has_loaded(closed_premises: Premises) -> None:
+async def test_the_api_lists_the_loaded_plugins(closed_premises: Premises) -> None:
     install(closed_premises.home, shout=SHOUT, failing=FAILING)
     async with closed_premises.serve() as premises:
         failing, shout = (await premises.http.get("/api/plugins")).json()
@@ -85,7 +85,7 @@ async def test_the_api_lists_what_the_daemon_has_loaded(closed_premises: Premise
 
 
 @pytest.mark.parametrize("words", [1, 2_000])
-async def test_a_plugin_shapes_what_wait_prints(closed_premises: Premises, words: int) -> None:
+async def test_a_plugin_changes_the_answer_that_wait_prints(closed_premises: Premises, words: int) -> None:
     install(closed_premises.home, shout=SHOUT)
     closed_premises.settings["responses"]["suffix"] = True
     closed_premises.puppet.plays["coder"] = lambda _: "done " * words + "end"
@@ -97,7 +97,7 @@ async def test_a_plugin_shapes_what_wait_prints(closed_premises: Premises, words
     assert [one["text"] for one in told["answers"]] == [f"{'DONE ' * words}END"]
 
 
-async def test_what_may_not_be_attached_is_said(remote: Remote, premises: Premises) -> None:
+async def test_a_refused_attachment_is_reported(remote: Remote, premises: Premises) -> None:
     premises.puppet.plays["coder"] = lambda _: "Here. [send_file: /etc/passwd]"
 
     result = await remote("send", "@coder hello", "--wait")

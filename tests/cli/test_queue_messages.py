@@ -43,7 +43,7 @@ async def test_waiting_messages_are_listed_with_the_reason(remote: Remote, premi
     gate.open.set()
 
 
-async def test_a_held_message_waits_in_the_words_of_the_status(closed_premises: Premises) -> None:
+async def test_list_and_status_describe_a_hold_in_the_same_words(closed_premises: Premises) -> None:
     async with closed_premises.serve() as premises:
         await premises.engine.stop()
         remote = Remote(Shell(premises.home, str(premises.http.base_url)))
@@ -97,7 +97,7 @@ async def test_messages_are_cancelled_by_number_and_by_message_id(remote: Remote
 
 
 @pytest.mark.parametrize("arguments", [("list",), ("dead",), ("cancel", "--all", "--yes")])
-async def test_an_agent_that_does_not_exist_is_a_wrong_call(remote: Remote, arguments: tuple[str, ...]) -> None:
+async def test_an_unknown_agent_is_a_usage_error(remote: Remote, arguments: tuple[str, ...]) -> None:
     told = await remote("queue", *arguments, "--agent", "@nobody")
 
     assert (told.exit_code, told.stdout) == (2, "")
@@ -116,23 +116,23 @@ async def test_all_messages_of_an_agent_are_cancelled(remote: Remote, premises: 
 
 
 @pytest.mark.parametrize("arguments", [(), ("--all",), ("--agent", "coder"), ("7", "--all", "--agent", "coder")])
-def test_cancel_takes_messages_or_all_of_an_agent(shell: Shell, arguments: tuple[str, ...]) -> None:
+def test_cancel_needs_messages_or_all_with_an_agent(shell: Shell, arguments: tuple[str, ...]) -> None:
     result = shell("queue", "cancel", *arguments, "--yes")
 
     assert result.exit_code == 2
     assert "--all together with --agent" in result.stderr
 
 
-async def test_a_person_who_waits_learns_that_the_message_was_cancelled(remote: Remote, premises: Premises) -> None:
+async def test_a_cancelled_message_ends_the_wait(remote: Remote, premises: Premises) -> None:
     gate = premises.puppet.plays["coder"] = Gate()
     await premises.send("@coder runs", sender="Grace")
     await gate.reached.wait()
     waiting = asyncio.create_task(remote("send", "@coder hello", "--wait"))
 
-    async def it_is_there() -> bool:
+    async def is_stored() -> bool:
         return len(await premises.messages()) == 2
 
-    await premises.until(it_is_there)
+    await premises.until(is_stored)
     await premises.http.delete("/api/queue/messages/2")
     result = await waiting
     gate.open.set()

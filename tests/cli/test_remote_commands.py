@@ -1,4 +1,4 @@
-"""Commands that ask the daemon: the queue, rooms, schedules, pairing, traces."""
+"""Commands that call the daemon: the queue, rooms, schedules, pairing, traces."""
 
 import asyncio
 import json
@@ -49,7 +49,7 @@ async def test_a_dead_message_is_listed_retried_and_deleted(remote: Remote, prem
     assert gone.exit_code == 1
 
 
-async def test_a_run_is_ended(remote: Remote, premises: Premises) -> None:
+async def test_a_run_is_killed(remote: Remote, premises: Premises) -> None:
     premises.puppet.plays["coder"] = gate = Gate()
     await remote("send", "@coder hello")
     await gate.reached.wait()
@@ -61,7 +61,7 @@ async def test_a_run_is_ended(remote: Remote, premises: Premises) -> None:
     assert len(await remote.json("queue", "dead")) == 1
 
 
-async def test_a_lane_goes_on(remote: Remote) -> None:
+async def test_a_paused_lane_is_resumed(remote: Remote) -> None:
     await remote("queue", "pause", "coder")
     await remote("queue", "resume", "coder")
 
@@ -111,7 +111,7 @@ async def test_a_schedule_is_added_disabled_enabled_and_removed(remote: Remote) 
     assert "There are: none." in (await remote("schedule", "enable", "morning")).stderr
 
 
-async def test_a_time_without_an_offset_is_a_time_of_this_machine(remote: Remote) -> None:
+async def test_a_time_without_an_offset_is_local(remote: Remote) -> None:
     added = await remote.json("schedule", "add", "--at", "2040-01-31T09:00", "--agent", "coder", "-m", "Now")
 
     assert added["runAt"].startswith("2040-01-3")
@@ -179,12 +179,12 @@ async def test_a_trace_prints_the_answers_in_full_on_request(remote: Remote, pre
     assert full.stderr == ""
 
 
-async def test_without_conversations_there_is_a_hint(remote: Remote) -> None:
+async def test_a_trace_without_conversations_gives_a_hint(remote: Remote) -> None:
     assert "tinyagi send" in (await remote("trace")).stdout
 
 
 @pytest.mark.parametrize("command", [("channel", "setup"), ("channel", "start", "telegram"), ("office",)])
-async def test_what_is_not_built_yet_says_so_and_what_works_today(command: tuple[str, ...], remote: Remote) -> None:
+async def test_a_command_not_built_yet_names_the_alternative(command: tuple[str, ...], remote: Remote) -> None:
     result = await remote(*command)
 
     assert result.exit_code == 1
@@ -192,7 +192,7 @@ async def test_what_is_not_built_yet_says_so_and_what_works_today(command: tuple
     assert ("POST /api/message" if command[0] == "channel" else f"{remote.shell.url}/docs") in result.stderr
 
 
-async def test_the_status_says_what_is_not_built_yet(remote: Remote, premises: Premises) -> None:
+async def test_the_status_marks_parts_not_built_yet(remote: Remote, premises: Premises) -> None:
     await premises.engine.settings.save({"channels": {"enabled": ["telegram"]}})
 
     shown = (await remote("status")).stdout
@@ -201,7 +201,7 @@ async def test_the_status_says_what_is_not_built_yet(remote: Remote, premises: P
     assert f"not built yet; the API's page: {remote.shell.url}/docs" in shown
 
 
-async def test_a_wrong_token_says_where_the_right_one_goes(closed_premises: Premises) -> None:
+async def test_a_missing_token_is_reported_with_its_variable(closed_premises: Premises) -> None:
     closed_premises.token = "a-token-of-some-length"
     async with closed_premises.serve() as served:
         url = str(served.http.base_url)

@@ -34,7 +34,7 @@ async def test_a_message_is_stored_and_its_conversation_named(remote: Remote, pr
     assert f"tinyagi trace {message.conversation_id}" in result.stdout
 
 
-async def test_a_name_that_nobody_has_is_pointed_out(remote: Remote, premises: Premises) -> None:
+async def test_an_unknown_name_is_a_warning(remote: Remote, premises: Premises) -> None:
     sent = await remote("send", "@nobody hello")
     waited = await remote("send", "@nobody hello", "--wait")
     as_json = await remote.json("send", "@nobody hello")
@@ -45,7 +45,7 @@ async def test_a_name_that_nobody_has_is_pointed_out(remote: Remote, premises: P
     assert as_json["warning"] == expected
 
 
-async def test_json_is_what_the_server_answered(remote: Remote) -> None:
+async def test_json_prints_the_servers_answer(remote: Remote) -> None:
     sent = await remote.json("send", "hello", "--agent", "@writer", "--sender", "Grace")
 
     assert sent["ok"]
@@ -68,7 +68,7 @@ async def test_waiting_prints_the_answer_and_nothing_else_on_stdout(remote: Remo
     assert result.stderr == "@coder\n"
 
 
-async def test_waiting_goes_on_until_teammates_have_answered(remote: Remote, premises: Premises) -> None:
+async def test_waiting_lasts_until_teammates_have_answered(remote: Remote, premises: Premises) -> None:
     premises.puppet.plays |= {
         "coder": saying("Built. [@writer: document it] [@tester: test it]"),  # type: ignore[dict-item]
         "writer": saying("Documented."),  # type: ignore[dict-item]
@@ -101,7 +101,7 @@ async def test_a_long_answer_is_printed_in_full(remote: Remote, premises: Premis
     assert len(result.stdout) > 25_000
 
 
-async def test_a_dead_message_is_told_with_its_reason(remote: Remote, premises: Premises) -> None:
+async def test_a_dead_message_is_reported_with_its_reason(remote: Remote, premises: Premises) -> None:
     premises.puppet.plays["coder"] = failing
 
     result = await remote("send", "@coder hello", "--wait")
@@ -111,7 +111,7 @@ async def test_a_dead_message_is_told_with_its_reason(remote: Remote, premises: 
     assert "\x1b" not in result.stderr
 
 
-async def test_a_provider_that_is_away_is_told_while_one_waits(remote: Remote, premises: Premises) -> None:
+async def test_an_unreachable_provider_is_reported_during_the_wait(remote: Remote, premises: Premises) -> None:
     def away(request: RunRequest) -> str:
         premises.puppet.plays.clear()
         raise RunFailed(Failure(FailureKind.UNAVAILABLE, "no connection"))
@@ -126,7 +126,7 @@ async def test_a_provider_that_is_away_is_told_while_one_waits(remote: Remote, p
     assert result.stdout == "echo: hello\n\n"
 
 
-async def test_a_failed_attempt_says_when_the_next_one_is(remote: Remote, premises: Premises) -> None:
+async def test_a_failed_attempt_is_reported_with_the_time_of_the_next(remote: Remote, premises: Premises) -> None:
     def red(request: RunRequest) -> str:
         premises.puppet.plays.clear()
         raise RunFailed(Failure(FailureKind.MESSAGE, "tests are red."))
@@ -146,7 +146,7 @@ def missing(request: RunRequest) -> str:
     raise RunFailed(Failure(FailureKind.UNAVAILABLE, "the program claude is missing", needs_person=True))
 
 
-async def test_a_hold_that_needs_a_fix_ends_the_wait_with_its_own_exit_code(premises: Premises, remote: Remote) -> None:
+async def test_a_hold_that_needs_a_fix_ends_the_wait_with_exit_code_four(premises: Premises, remote: Remote) -> None:
     await premises.engine.settings.save({"queue": {"hold_base_seconds": 3600}})
     premises.puppet.plays["coder"] = missing
 
@@ -165,7 +165,7 @@ async def test_a_hold_that_needs_a_fix_ends_the_wait_with_its_own_exit_code(prem
     assert [message.status for message in await premises.messages()] == ["pending", "pending"]
 
 
-async def test_a_held_lane_is_told_to_a_program_too(premises: Premises, remote: Remote) -> None:
+async def test_json_contains_the_held_lane(premises: Premises, remote: Remote) -> None:
     await premises.engine.settings.save({"queue": {"hold_base_seconds": 3600}})
     premises.puppet.plays["coder"] = missing
 
@@ -186,7 +186,7 @@ async def test_a_paused_agent_is_not_waited_for(premises: Premises, remote: Remo
     assert "@coder is paused; the message waits. Resume it: tinyagi queue resume coder" in result.stderr
 
 
-async def test_others_are_waited_for_while_one_is_paused(premises: Premises, remote: Remote) -> None:
+async def test_other_agents_are_awaited_while_one_is_paused(premises: Premises, remote: Remote) -> None:
     await remote("queue", "pause", "coder")
 
     result = await remote("send", "[@coder: one] [@writer: two]", "--wait")
@@ -194,22 +194,22 @@ async def test_others_are_waited_for_while_one_is_paused(premises: Premises, rem
     assert (result.exit_code, result.stdout) == (4, "echo: two\n\n")
 
 
-async def test_a_hold_with_an_end_is_said_once_and_waited_for(premises: Premises, remote: Remote) -> None:
+async def test_a_hold_with_an_end_is_waited_for(premises: Premises, remote: Remote) -> None:
     until = premises.store.clock() + 3_600_000
     await premises.store.lanes.hold(AgentId("coder"), until=until, reason="usage limit reached")
     waiting = asyncio.create_task(remote("send", "@coder hello", "--wait"))
 
-    async def it_is_there() -> bool:
+    async def is_stored() -> bool:
         return bool(await premises.messages())
 
-    await premises.until(it_is_there)
+    await premises.until(is_stored)
     await premises.engine.settings.save({"agents": {"coder": {"provider": "openai"}}})
     result = await waiting
 
     assert (result.exit_code, result.stdout) == (0, "echo: hello\n\n")
 
 
-async def test_a_time_limit_counts_while_an_agent_is_held(premises: Premises, remote: Remote) -> None:
+async def test_the_timeout_applies_while_an_agent_is_held(premises: Premises, remote: Remote) -> None:
     until = premises.store.clock() + 3_600_000
     await premises.store.lanes.hold(AgentId("coder"), until=until, reason="usage limit reached")
 
@@ -222,9 +222,7 @@ async def test_a_time_limit_counts_while_an_agent_is_held(premises: Premises, re
 
 
 @pytest.mark.parametrize("options", [(), ("--json",)])
-async def test_answers_that_were_shown_are_delivered(
-    remote: Remote, premises: Premises, options: tuple[str, ...]
-) -> None:
+async def test_printed_answers_are_acknowledged(remote: Remote, premises: Premises, options: tuple[str, ...]) -> None:
     premises.puppet.plays["coder"] = saying("Built. [@writer: document it]")  # type: ignore[assignment]
     await remote("send", "@tester earlier, without waiting")
     await premises.drained()
@@ -235,7 +233,7 @@ async def test_answers_that_were_shown_are_delivered(
     assert delivered == {"tester": "pending", "coder": "acked", "writer": "acked"}
 
 
-async def test_the_notice_of_a_message_that_died_is_delivered_too(remote: Remote, premises: Premises) -> None:
+async def test_the_printed_notice_of_a_dead_message_is_acknowledged(remote: Remote, premises: Premises) -> None:
     premises.puppet.plays["coder"] = failing
 
     await remote("send", "@coder hello", "--wait")
@@ -243,17 +241,17 @@ async def test_the_notice_of_a_message_that_died_is_delivered_too(remote: Remote
     assert [response.status for response in await premises.responses()] == ["acked"]
 
 
-async def test_a_message_that_runs_in_somebody_elses_run_is_answered_too(remote: Remote, premises: Premises) -> None:
+async def test_a_message_coalesced_into_another_run_is_answered(remote: Remote, premises: Premises) -> None:
     premises.puppet.plays["coder"] = gate = Gate("both done")
     await remote("send", "@coder one")
     await gate.reached.wait()
     await remote("send", "@coder two")
     waiting = asyncio.create_task(remote("send", "@coder three", "--wait"))
 
-    async def three_are_there() -> bool:
+    async def three_are_stored() -> bool:
         return len(await premises.messages()) == 3
 
-    await premises.until(three_are_there)
+    await premises.until(three_are_stored)
     gate.open.set()
     result = await waiting
 
@@ -261,7 +259,7 @@ async def test_a_message_that_runs_in_somebody_elses_run_is_answered_too(remote:
     assert result.stdout == "both done\n\n"
 
 
-async def test_time_may_run_out_without_the_message(remote: Remote, premises: Premises) -> None:
+async def test_the_message_keeps_running_after_the_timeout(remote: Remote, premises: Premises) -> None:
     premises.puppet.plays["coder"] = gate = Gate()
 
     result = await remote("send", "@coder hello", "--wait", "--timeout", "0.5")
@@ -270,7 +268,7 @@ async def test_time_may_run_out_without_the_message(remote: Remote, premises: Pr
     assert "it goes on. Follow it: tinyagi trace cli_" in result.stderr
     gate.open.set()
     await premises.drained()
-    assert [response.status for response in await premises.responses()] == ["pending"], "it was not shown"
+    assert [response.status for response in await premises.responses()] == ["pending"], "it was not printed"
 
 
 async def test_an_interrupt_leaves_the_message_running(remote: Remote, premises: Premises) -> None:
@@ -291,7 +289,7 @@ async def test_an_interrupt_leaves_the_message_running(remote: Remote, premises:
     assert [message.status for message in await premises.messages()] == ["completed"]
 
 
-async def test_a_file_is_copied_to_where_agents_may_read_it(premises: Premises, tmp_path: Path) -> None:
+async def test_a_file_is_copied_into_the_home(premises: Premises, tmp_path: Path) -> None:
     file = tmp_path / "a plan (v2).txt"
     file.write_text("the plan")
     with_port = {**json.loads(premises.home.settings_file.read_text()), "server": {"port": premises.port}}
@@ -307,14 +305,14 @@ async def test_a_file_is_copied_to_where_agents_may_read_it(premises: Premises, 
     assert Path(copy).read_text() == "the plan"
 
 
-async def test_mistakes_are_wrong_calls(remote: Remote, tmp_path: Path) -> None:
+async def test_a_wrong_argument_is_a_usage_error(remote: Remote, tmp_path: Path) -> None:
     nothing = await remote("send", " ")
     far = await remote("send", "hello", "--file", str(tmp_path))
     missing = await asyncio.to_thread(Shell(remote.shell.home), "send", "hello", "--file", str(tmp_path / "none"))
-    nobody = await remote("send", "hello", "--agent", "nobody")
+    unknown = await remote("send", "hello", "--agent", "nobody")
 
-    assert (nothing.exit_code, far.exit_code, missing.exit_code, nobody.exit_code) == (2, 2, 2, 1)
+    assert (nothing.exit_code, far.exit_code, missing.exit_code, unknown.exit_code) == (2, 2, 2, 1)
     assert "nothing to send" in nothing.stderr
     assert "leave out --url" in far.stderr
     assert "there is no file" in missing.stderr
-    assert "known are: coder" in nobody.stderr
+    assert "known are: coder" in unknown.stderr

@@ -16,7 +16,7 @@ from tinyagi.cli.context import Installation
 from tinyagi.cli.settings_backend import open_backend
 from tinyagi.settings.home import Home
 
-DESKS = pytest.mark.parametrize("desk", ["file", "daemon"])
+BACKENDS = pytest.mark.parametrize("backend", ["file", "daemon"])
 SETTINGS: Mapping[str, Any] = {
     "models": {"provider": "scripted"},
     "agents": {name: {"name": name.title(), "provider": "scripted"} for name in ("coder", "writer", "tester")},
@@ -25,9 +25,9 @@ SETTINGS: Mapping[str, Any] = {
 
 
 @asynccontextmanager
-async def typing_at(desk: str, folder: Path, changed: Mapping[str, Any] = {}) -> AsyncIterator[Remote]:
-    """A shell on these settings, with or without a daemon that serves them."""
-    if desk == "file":
+async def shell_with(backend: str, folder: Path, changed: Mapping[str, Any] = {}) -> AsyncIterator[Remote]:
+    """A shell on these settings: `file` is without a daemon, `daemon` with one."""
+    if backend == "file":
         home = Home(folder / "home")
         home.prepare()
         home.settings_file.write_text(json.dumps({**SETTINGS, **changed}))
@@ -46,9 +46,9 @@ async def stored(typed: Remote, *path: str) -> Any:
     return found
 
 
-@DESKS
-async def test_an_agent_is_added_shown_and_listed(desk: str, tmp_path: Path) -> None:
-    async with typing_at(desk, tmp_path) as typed:
+@BACKENDS
+async def test_an_agent_is_added_shown_and_listed(backend: str, tmp_path: Path) -> None:
+    async with shell_with(backend, tmp_path) as typed:
         result = await typed("agent", "add", "clerk", "--model", "opus", "--prompt", "Be kind.")
 
         assert result.exit_code == 0, result.stderr
@@ -61,28 +61,28 @@ async def test_an_agent_is_added_shown_and_listed(desk: str, tmp_path: Path) -> 
         assert "@clerk" in (await typed("agent", "list")).stdout
 
 
-@DESKS
-async def test_settings_of_any_shape_are_shown(desk: str, tmp_path: Path) -> None:
+@BACKENDS
+async def test_settings_of_any_shape_are_shown(backend: str, tmp_path: Path) -> None:
     agent = {**SETTINGS["agents"]["coder"], "heartbeat": {"interval": 60}, "pass_environment": ["A"]}
-    async with typing_at(desk, tmp_path, {"agents": {"coder": agent}, "teams": {}}) as typed:
+    async with shell_with(backend, tmp_path, {"agents": {"coder": agent}, "teams": {}}) as typed:
         shown = (await typed("agent", "show", "coder")).stdout
 
         assert '{"interval": 60}' in shown
         assert '["A"]' in shown
 
 
-@DESKS
-async def test_an_edit_of_settings_with_a_misspelt_name_says_so(desk: str, tmp_path: Path) -> None:
-    async with typing_at(desk, tmp_path, {"limits": {"daily_costs": 5}}) as typed:
+@BACKENDS
+async def test_an_edit_warns_about_a_misspelt_setting(backend: str, tmp_path: Path) -> None:
+    async with shell_with(backend, tmp_path, {"limits": {"daily_costs": 5}}) as typed:
         changed = await typed("provider", "set", "openai")
 
         assert changed.exit_code == 0
         assert "Did you mean limits.daily_cost?" in changed.stderr
 
 
-@DESKS
-async def test_an_agent_gets_another_provider(desk: str, tmp_path: Path) -> None:
-    async with typing_at(desk, tmp_path) as typed:
+@BACKENDS
+async def test_an_agent_gets_another_provider(backend: str, tmp_path: Path) -> None:
+    async with shell_with(backend, tmp_path) as typed:
         await typed("agent", "provider", "coder", "openai", "-m", "gpt")
 
         told = {"agent": "coder", "provider": "openai", "model": "gpt"}
@@ -90,14 +90,14 @@ async def test_an_agent_gets_another_provider(desk: str, tmp_path: Path) -> None
         assert (await stored(typed, "agents", "coder"))["name"] == "Coder"
 
 
-@DESKS
+@BACKENDS
 @pytest.mark.parametrize(
     ("name", "provider"),
     [("claude", "anthropic"), ("codex", "openai"), ("ollama", "custom:ollama"), ("lab", "custom:lab"), ("api", "api")],
 )
-async def test_providers_are_named_as_in_setup_too(desk: str, name: str, provider: str, tmp_path: Path) -> None:
+async def test_providers_accept_the_names_of_setup(backend: str, name: str, provider: str, tmp_path: Path) -> None:
     custom = {one: {"harness": "api", "base_url": "http://127.0.0.1:9", "model": "m"} for one in ("ollama", "lab")}
-    async with typing_at(desk, tmp_path, {"custom_providers": custom}) as typed:
+    async with shell_with(backend, tmp_path, {"custom_providers": custom}) as typed:
         for command in (("agent", "provider", "coder", name), ("agent", "add", "new", "-p", name)):
             result = await typed(*command)
             assert result.exit_code == 0, result.stderr
@@ -108,19 +108,19 @@ async def test_providers_are_named_as_in_setup_too(desk: str, name: str, provide
         assert await stored(typed, "models", "provider") == provider
 
 
-async def test_a_key_is_stored_for_a_program_that_is_named_as_in_setup(tmp_path: Path) -> None:
-    async with typing_at("file", tmp_path) as typed:
+async def test_a_key_is_stored_for_a_provider_named_as_in_setup(tmp_path: Path) -> None:
+    async with shell_with("file", tmp_path) as typed:
         result = await typed("provider", "set", "claude", "--model", "opus", "--api-key", "sk-ant-0123456789")
 
         assert result.exit_code == 0, result.stderr
         assert await stored(typed, "models", "anthropic") == {"api_key": "sk-ant-0123456789", "model": "opus"}
 
 
-@DESKS
-async def test_a_program_that_is_missing_is_named_when_an_agent_gets_it(
-    desk: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@BACKENDS
+async def test_a_missing_provider_program_is_a_warning(
+    backend: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with typing_at(desk, tmp_path) as typed:
+    async with shell_with(backend, tmp_path) as typed:
         monkeypatch.setenv("PATH", str(tmp_path))
 
         added = await typed("agent", "add", "clerk", "--provider", "anthropic")
@@ -131,9 +131,9 @@ async def test_a_program_that_is_missing_is_named_when_an_agent_gets_it(
         assert "tinyagi setup --agent coder" in changed.stderr
 
 
-@DESKS
-async def test_a_model_that_the_new_provider_does_not_know_is_dropped_with_a_word(desk: str, tmp_path: Path) -> None:
-    async with typing_at(desk, tmp_path) as typed:
+@BACKENDS
+async def test_a_model_unknown_to_the_new_provider_is_dropped_with_a_note(backend: str, tmp_path: Path) -> None:
+    async with shell_with(backend, tmp_path) as typed:
         await typed("agent", "provider", "coder", "anthropic", "-m", "sonnet")
 
         changed = await typed("agent", "provider", "coder", "scripted")
@@ -143,7 +143,7 @@ async def test_a_model_that_the_new_provider_does_not_know_is_dropped_with_a_wor
         assert await stored(typed, "agents", "coder") == {"name": "Coder", "provider": "scripted"}
 
 
-@DESKS
+@BACKENDS
 @pytest.mark.parametrize(
     ("command", "sentence"),
     [
@@ -167,10 +167,10 @@ async def test_a_model_that_the_new_provider_does_not_know_is_dropped_with_a_wor
         (("channel", "reset", "pigeon", "--yes"), "'pigeon' is not one of discord, telegram, whatsapp"),
     ],
 )
-async def test_mistakes_are_told_and_change_nothing(
-    desk: str, command: tuple[str, ...], sentence: str, tmp_path: Path
+async def test_a_refused_command_changes_nothing(
+    backend: str, command: tuple[str, ...], sentence: str, tmp_path: Path
 ) -> None:
-    async with typing_at(desk, tmp_path) as typed:
+    async with shell_with(backend, tmp_path) as typed:
         before = typed.shell.settings
         result = await typed(*command)
 
@@ -180,9 +180,9 @@ async def test_mistakes_are_told_and_change_nothing(
         assert typed.shell.settings == before
 
 
-@DESKS
-async def test_a_team_is_added_and_changed(desk: str, tmp_path: Path) -> None:
-    async with typing_at(desk, tmp_path) as typed:
+@BACKENDS
+async def test_a_team_is_added_and_changed(backend: str, tmp_path: Path) -> None:
+    async with shell_with(backend, tmp_path) as typed:
         added = await typed("team", "add", "ops", "--agents", "@tester, writer")
         assert added.exit_code == 0, added.stderr
         await typed("team", "add-agent", "ops", "coder", "--leader")
@@ -198,17 +198,17 @@ async def test_a_team_is_added_and_changed(desk: str, tmp_path: Path) -> None:
         assert list(await typed.json("team", "list")) == ["dev"]
 
 
-@DESKS
-async def test_teams_are_drawn(desk: str, tmp_path: Path) -> None:
-    async with typing_at(desk, tmp_path) as typed:
+@BACKENDS
+async def test_teams_are_drawn(backend: str, tmp_path: Path) -> None:
+    async with shell_with(backend, tmp_path) as typed:
         drawn = (await typed("team", "visualize")).stdout
 
         assert drawn.splitlines()[:3] == ["#dev  Dev", "└── @coder  scripted  leads", "    └── @writer  scripted"]
 
 
-@DESKS
-async def test_the_default_provider_and_model_are_chosen(desk: str, tmp_path: Path) -> None:
-    async with typing_at(desk, tmp_path) as typed:
+@BACKENDS
+async def test_the_default_provider_and_model_are_changed(backend: str, tmp_path: Path) -> None:
+    async with shell_with(backend, tmp_path) as typed:
         assert "no models" in (await typed("model", "opus")).stderr
         await typed("provider", "set", "anthropic", "--model", "opus", "--api-key", "sk-ant-0123456789")
         assert await typed.json("provider", "show") == {"provider": "anthropic", "model": "opus"}
@@ -218,9 +218,9 @@ async def test_the_default_provider_and_model_are_chosen(desk: str, tmp_path: Pa
         assert (await stored(typed, "models", "anthropic"))["api_key"] == "sk-ant-0123456789"
 
 
-@DESKS
-async def test_a_provider_is_added_with_a_key_that_is_never_shown(desk: str, tmp_path: Path) -> None:
-    async with typing_at(desk, tmp_path) as typed:
+@BACKENDS
+async def test_a_providers_key_is_never_shown(backend: str, tmp_path: Path) -> None:
+    async with shell_with(backend, tmp_path) as typed:
         result = await typed(
             "provider", "add", "local", "--url", "http://localhost/v1", "--key", "-", stdin="sk-0123456789\n"
         )
@@ -235,28 +235,28 @@ async def test_a_provider_is_added_with_a_key_that_is_never_shown(desk: str, tmp
         assert (await typed("provider", "remove", "custom:local", "--yes")).exit_code == 0
 
 
-@DESKS
-async def test_the_stored_settings_of_a_channel_are_removed(desk: str, tmp_path: Path) -> None:
+@BACKENDS
+async def test_the_stored_settings_of_a_channel_are_removed(backend: str, tmp_path: Path) -> None:
     channels = {"enabled": ["telegram"], "telegram": {"bot_token": "123:abcdefghijkl"}}
-    async with typing_at(desk, tmp_path, {"channels": channels}) as typed:
+    async with shell_with(backend, tmp_path, {"channels": channels}) as typed:
         await typed("channel", "reset", "telegram", "--yes")
         assert await stored(typed, "channels") == {"enabled": []}
 
 
 @pytest.mark.parametrize("command", [("agent", "list"), ("team", "list"), ("provider", "list"), ("model",)])
-def test_looking_at_a_new_home_makes_nothing(shell: Shell, command: tuple[str, ...]) -> None:
+def test_reading_a_new_home_creates_no_files(shell: Shell, command: tuple[str, ...]) -> None:
     assert shell(*command).exit_code == 0
     assert not shell.home.path.exists()
 
 
-def test_the_first_edit_begins_with_the_settings_of_a_first_start(shell: Shell) -> None:
+def test_the_first_edit_adds_the_first_run_settings(shell: Shell) -> None:
     result = shell("agent", "add", "coder", "--provider", "scripted")
 
     assert "First run:" in result.stderr
     assert list(shell.settings["agents"]) == ["tinyagi", "coder"]
 
 
-def test_settings_that_are_broken_are_told_and_left(shell: Shell) -> None:
+def test_broken_settings_are_reported_and_kept(shell: Shell) -> None:
     shell.home.prepare()
     shell.home.settings_file.write_text("{")
 
@@ -267,7 +267,7 @@ def test_settings_that_are_broken_are_told_and_left(shell: Shell) -> None:
     assert shell.home.settings_file.read_text() == "{"
 
 
-async def test_removing_an_agent_asks_the_daemon(remote: Remote) -> None:
+async def test_removing_an_agent_names_the_new_team_leader(remote: Remote) -> None:
     result = await remote("agent", "remove", "coder", "--yes")
 
     assert result.exit_code == 0, result.stderr
@@ -282,8 +282,8 @@ async def test_agents_are_reset_one_after_the_other(remote: Remote, premises: Pr
     assert [event.agent for event in await premises.events("session_reset")] == ["coder", "writer"]
 
 
-async def test_two_edits_at_once_are_both_kept(tmp_path: Path) -> None:
-    async with typing_at("file", tmp_path) as typed:
+async def test_concurrent_edits_are_all_kept(tmp_path: Path) -> None:
+    async with shell_with("file", tmp_path) as typed:
         names = [f"agent{number}" for number in range(4)]
         processes = [
             await asyncio.create_subprocess_exec(
@@ -297,12 +297,12 @@ async def test_two_edits_at_once_are_both_kept(tmp_path: Path) -> None:
         assert set(names) < set(typed.shell.settings["agents"])
 
 
-@DESKS
-async def test_a_provider_that_moves_loses_its_key_and_the_person_is_told(
-    desk: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@BACKENDS
+async def test_a_provider_with_a_new_address_loses_its_key_with_a_note(
+    backend: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     local = {"harness": "api", "base_url": "http://localhost:8000/v1", "api_key": "sk-local-0123456789"}
-    async with typing_at(desk, tmp_path, {"custom_providers": {"local": local}}) as typed:
+    async with shell_with(backend, tmp_path, {"custom_providers": {"local": local}}) as typed:
         async with open_backend(Installation(typed.shell.home.path, typed.shell.url)) as opened:
             await opened.update({"custom_providers": {"local": {"base_url": "http://elsewhere.example/v1"}}})
 
@@ -310,9 +310,9 @@ async def test_a_provider_that_moves_loses_its_key_and_the_person_is_told(
         assert "custom:local" in capsys.readouterr().err
 
 
-@DESKS
-async def test_no_agent_is_added_in_a_folder_of_the_system(desk: str, tmp_path: Path) -> None:
-    async with typing_at(desk, tmp_path) as typed:
+@BACKENDS
+async def test_an_agent_cannot_use_a_system_path(backend: str, tmp_path: Path) -> None:
+    async with shell_with(backend, tmp_path) as typed:
         for option in ("--directory", "--prompt-file"):
             refused = await typed("agent", "add", "spy", option, "/etc/passwd")
 
@@ -321,9 +321,9 @@ async def test_no_agent_is_added_in_a_folder_of_the_system(desk: str, tmp_path: 
         assert "spy" not in await stored(typed, "agents")
 
 
-@DESKS
-async def test_an_agent_is_added_with_the_api_access_that_it_needs(desk: str, tmp_path: Path) -> None:
-    async with typing_at(desk, tmp_path) as typed:
+@BACKENDS
+async def test_an_agent_is_added_with_api_access(backend: str, tmp_path: Path) -> None:
+    async with shell_with(backend, tmp_path) as typed:
         assert (await typed("agent", "add", "boss", "--api-access", "all")).exit_code == 0
         refused = await typed("agent", "add", "clerk", "--api-access", "some")
 

@@ -7,16 +7,16 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import Shell
-from tests.cli.test_settings_commands import DESKS, stored, typing_at
+from tests.cli.test_settings_commands import BACKENDS, stored, shell_with
 from tinyagi.cli.settings import _effective
 from tinyagi.settings.secrets import MASK
 
 KEY = "sk-ant-a-long-secret-7777"
 
 
-@DESKS
-async def test_a_setting_is_set_shown_and_removed(desk: str, tmp_path: Path) -> None:
-    async with typing_at(desk, tmp_path) as typed:
+@BACKENDS
+async def test_a_setting_is_set_shown_and_removed(backend: str, tmp_path: Path) -> None:
+    async with shell_with(backend, tmp_path) as typed:
         changed = await typed("settings", "set", "queue.attempts", "8")
 
         assert (changed.exit_code, changed.stdout) == (0, "queue.attempts is now 8.\n")
@@ -27,9 +27,9 @@ async def test_a_setting_is_set_shown_and_removed(desk: str, tmp_path: Path) -> 
         assert "attempts" not in await stored(typed, "queue")
 
 
-@DESKS
-async def test_a_setting_that_is_not_set_shows_its_default(desk: str, tmp_path: Path) -> None:
-    async with typing_at(desk, tmp_path) as typed:
+@BACKENDS
+async def test_a_setting_that_is_not_set_shows_its_default(backend: str, tmp_path: Path) -> None:
+    async with shell_with(backend, tmp_path) as typed:
         shown = await typed("settings", "get", "agents.coder.timeout_seconds")
         port = await typed("settings", "get", "server.port")
         nothing = await typed("settings", "get", "agents.nobody.model")
@@ -39,9 +39,9 @@ async def test_a_setting_that_is_not_set_shows_its_default(desk: str, tmp_path: 
     assert (nothing.exit_code, "agents.nobody.model is not set." in nothing.stderr) == (1, True)
 
 
-@DESKS
-async def test_a_setting_that_may_be_left_out_is_no_mistake(desk: str, tmp_path: Path) -> None:
-    async with typing_at(desk, tmp_path) as typed:
+@BACKENDS
+async def test_an_optional_setting_without_a_value_is_not_an_error(backend: str, tmp_path: Path) -> None:
+    async with shell_with(backend, tmp_path) as typed:
         shown = await typed("settings", "get", "limits.daily_cost")
         rows = [line.split() for line in (await typed("settings", "get", "limits")).stdout.splitlines()]
 
@@ -50,7 +50,7 @@ async def test_a_setting_that_may_be_left_out_is_no_mistake(desk: str, tmp_path:
     assert ["limits.daily_cost", "not", "set"] in rows
 
 
-@DESKS
+@BACKENDS
 @pytest.mark.parametrize(
     ("command", "sentence"),
     [
@@ -61,10 +61,10 @@ async def test_a_setting_that_may_be_left_out_is_no_mistake(desk: str, tmp_path:
         (("unset", "queue.attemptss"), "queue.attemptss is not a setting. Did you mean queue.attempts?"),
     ],
 )
-async def test_a_name_that_no_setting_has_is_a_wrong_call(
-    desk: str, command: tuple[str, ...], sentence: str, tmp_path: Path
+async def test_an_unknown_setting_is_a_usage_error(
+    backend: str, command: tuple[str, ...], sentence: str, tmp_path: Path
 ) -> None:
-    async with typing_at(desk, tmp_path) as typed:
+    async with shell_with(backend, tmp_path) as typed:
         before = typed.shell.settings
         refused = await typed("settings", *command)
 
@@ -72,9 +72,9 @@ async def test_a_name_that_no_setting_has_is_a_wrong_call(
         assert typed.shell.settings == before
 
 
-@DESKS
-async def test_a_stored_name_that_no_setting_has_is_shown_and_removed(desk: str, tmp_path: Path) -> None:
-    async with typing_at(desk, tmp_path, {"queue": {"attemptss": 5}}) as typed:
+@BACKENDS
+async def test_a_stored_unknown_setting_can_be_shown_and_removed(backend: str, tmp_path: Path) -> None:
+    async with shell_with(backend, tmp_path, {"queue": {"attemptss": 5}}) as typed:
         shown = await typed("settings", "get", "queue.attemptss")
         removed = await typed("settings", "unset", "queue.attemptss")
 
@@ -82,18 +82,18 @@ async def test_a_stored_name_that_no_setting_has_is_shown_and_removed(desk: str,
         assert "attemptss" not in await stored(typed, "queue")
 
 
-@DESKS
-async def test_a_section_is_a_table_with_its_defaults(desk: str, tmp_path: Path) -> None:
-    async with typing_at(desk, tmp_path, {"queue": {"attempts": 8}}) as typed:
+@BACKENDS
+async def test_a_section_is_shown_with_its_defaults(backend: str, tmp_path: Path) -> None:
+    async with shell_with(backend, tmp_path, {"queue": {"attempts": 8}}) as typed:
         rows = [line.split() for line in (await typed("settings", "get", "queue")).stdout.splitlines()]
 
     assert ["queue.attempts", "8"] in rows
     assert ["queue.delivery_attempts", "10", "default"] in rows
 
 
-@DESKS
-async def test_everything_that_is_set_is_listed(desk: str, tmp_path: Path) -> None:
-    async with typing_at(desk, tmp_path) as typed:
+@BACKENDS
+async def test_every_stored_setting_is_listed(backend: str, tmp_path: Path) -> None:
+    async with shell_with(backend, tmp_path) as typed:
         shown = (await typed("settings", "get")).stdout
         whole = await typed.json("settings", "get")
 
@@ -102,9 +102,9 @@ async def test_everything_that_is_set_is_listed(desk: str, tmp_path: Path) -> No
     assert whole["teams"]["dev"]["leader_agent"] == "coder"
 
 
-@DESKS
-async def test_a_secret_comes_from_stdin_and_is_shown_masked(desk: str, tmp_path: Path) -> None:
-    async with typing_at(desk, tmp_path) as typed:
+@BACKENDS
+async def test_a_secret_is_read_from_stdin_and_shown_masked(backend: str, tmp_path: Path) -> None:
+    async with shell_with(backend, tmp_path) as typed:
         changed = await typed("settings", "set", "models.anthropic.api_key", "-", stdin=f"{KEY}\n")
 
         assert await stored(typed, "models", "anthropic", "api_key") == KEY
@@ -119,9 +119,9 @@ async def test_a_secret_comes_from_stdin_and_is_shown_masked(desk: str, tmp_path
     assert [text for text in shown if KEY in text] == []
 
 
-@DESKS
-async def test_an_invalid_value_changes_nothing(desk: str, tmp_path: Path) -> None:
-    async with typing_at(desk, tmp_path) as typed:
+@BACKENDS
+async def test_an_invalid_value_changes_nothing(backend: str, tmp_path: Path) -> None:
+    async with shell_with(backend, tmp_path) as typed:
         before = typed.shell.settings
         refused = await typed("settings", "set", "queue.attempts", "many")
 
@@ -129,9 +129,9 @@ async def test_an_invalid_value_changes_nothing(desk: str, tmp_path: Path) -> No
         assert typed.shell.settings == before
 
 
-@DESKS
-async def test_values_are_json_or_text(desk: str, tmp_path: Path) -> None:
-    async with typing_at(desk, tmp_path) as typed:
+@BACKENDS
+async def test_values_are_json_or_text(backend: str, tmp_path: Path) -> None:
+    async with shell_with(backend, tmp_path) as typed:
         await typed("settings", "set", "agents.coder.name", "Ada Lovelace")
         await typed("settings", "set", "agents.writer.name", "42", "--text")
         await typed("settings", "set", "agents.coder.pass_environment", '["EDITOR"]')
@@ -145,15 +145,15 @@ async def test_values_are_json_or_text(desk: str, tmp_path: Path) -> None:
 
 
 async def test_a_setting_that_needs_a_restart_says_so(tmp_path: Path) -> None:
-    async with typing_at("daemon", tmp_path) as typed:
+    async with shell_with("daemon", tmp_path) as typed:
         changed = await typed("settings", "set", "server.port", "4999")
 
     assert "Restart the daemon for server.port: tinyagi restart" in changed.stderr
 
 
-@DESKS
-async def test_a_whole_section_is_removed_only_on_confirmation(desk: str, tmp_path: Path) -> None:
-    async with typing_at(desk, tmp_path, {"queue": {"attempts": 8}}) as typed:
+@BACKENDS
+async def test_a_whole_section_is_removed_only_on_confirmation(backend: str, tmp_path: Path) -> None:
+    async with shell_with(backend, tmp_path, {"queue": {"attempts": 8}}) as typed:
         refused = await typed("settings", "unset", "queue")
         removed = await typed("settings", "unset", "queue", "--yes")
         again = await typed("settings", "unset", "queue", "--yes")
@@ -163,7 +163,7 @@ async def test_a_whole_section_is_removed_only_on_confirmation(desk: str, tmp_pa
 
 
 @pytest.mark.parametrize("path", ["", ".", "a..b", 'a."b', "a."])
-def test_a_name_that_is_none_is_a_wrong_call(shell: Shell, path: str) -> None:
+def test_a_malformed_setting_name_is_a_usage_error(shell: Shell, path: str) -> None:
     result = shell("settings", "set", path, "1")
 
     assert result.exit_code == 2

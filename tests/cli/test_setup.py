@@ -1,4 +1,4 @@
-"""`tinyagi setup`: every provider, every answer as an option, a real call to a model on loopback before storing."""
+"""`tinyagi setup`: every provider, every answer as an option, and a real call to a model on loopback before anything is stored."""
 
 import asyncio
 import json
@@ -15,14 +15,14 @@ from tests.support.fake_llm import FakeLlm
 from tinyagi.cli.main import app
 from tinyagi.settings.home import Home
 
-pytestmark = pytest.mark.usefixtures("bare_machine")
+pytestmark = pytest.mark.usefixtures("machine_without_providers")
 
 
 def agent(typed: Remote, name: str = "tinyagi") -> Any:
     return typed.shell.settings["agents"][name]
 
 
-async def test_a_new_home_without_a_model_is_shown_and_says_what_is_next(typed: Remote) -> None:
+async def test_setup_of_a_new_home_shows_the_next_step(typed: Remote) -> None:
     result = await typed("setup")
 
     assert result.exit_code == 0, result.stderr
@@ -60,7 +60,7 @@ async def test_an_endpoint_is_named_by_its_model_and_its_address(typed: Remote, 
     assert f"Messages without a recipient go to @tinyagi, which uses fake-1 at {llm.url}/v1.\n" in second.stdout
 
 
-async def test_the_team_that_was_added_is_suggested(typed: Remote) -> None:
+async def test_the_added_team_is_suggested(typed: Remote) -> None:
     await typed("setup", "--sample-team")
 
     result = await typed("setup", "--team", "dev", "--members", "tinyagi")
@@ -85,14 +85,14 @@ async def test_a_key_from_stdin_is_checked_with_a_real_call_and_stored(
     assert KEY not in result.stdout + result.stderr
 
 
-async def test_a_key_may_come_from_any_variable(typed: Remote, llm: FakeLlm, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_key_is_read_from_any_variable(typed: Remote, llm: FakeLlm, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_KEY", KEY)
 
     assert (await typed("setup", "--provider", "anthropic", "--key-env", "MY_KEY")).exit_code == 0
     assert typed.shell.settings["models"]["anthropic"]["api_key"] == KEY
 
 
-async def test_a_key_of_the_vendors_variable_is_used_and_not_stored(
+async def test_a_key_in_the_vendors_variable_is_used_and_not_stored(
     typed: Remote, llm: FakeLlm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
@@ -113,7 +113,7 @@ async def test_a_key_of_the_vendors_variable_is_used_and_not_stored(
         (("--provider", "claude"), None, "Install it with `npm install -g @anthropic-ai/claude-code`. Nothing"),
     ],
 )
-async def test_what_does_not_work_is_said_and_nothing_is_stored(
+async def test_a_failed_check_stores_nothing(
     options: tuple[str, ...], stdin: str | None, sentence: str, typed: Remote, llm: FakeLlm
 ) -> None:
     llm.models = ("claude-sonnet-5-5", "gpt-6.1-sol")
@@ -128,14 +128,14 @@ async def test_what_does_not_work_is_said_and_nothing_is_stored(
     assert typed.shell.home.settings_file.read_bytes() == before
 
 
-async def test_an_endpoint_that_cannot_be_asked_for_its_models_is_named(typed: Remote) -> None:
+async def test_an_unreachable_endpoint_is_named(typed: Remote) -> None:
     result = await typed("setup", "--provider", "custom", "--base-url", "http://127.0.0.1:9")
 
     assert result.exit_code == 1
     assert "http://127.0.0.1:9 cannot be reached" in result.stderr
 
 
-async def test_an_unknown_model_is_answered_with_those_that_are_there(typed: Remote, llm: FakeLlm) -> None:
+async def test_an_unknown_model_is_refused_with_the_known_ones(typed: Remote, llm: FakeLlm) -> None:
     llm.models = ("alpha", "beta")
     endpoint = ("--provider", "custom", "--base-url", llm.url, "--api-key-stdin", "-m", "gamma")
 
@@ -144,16 +144,16 @@ async def test_an_unknown_model_is_answered_with_those_that_are_there(typed: Rem
     assert "It has: alpha, beta." in result.stderr
 
 
-async def test_without_the_check_it_is_stored_unasked(typed: Remote) -> None:
+async def test_no_check_stores_the_provider_without_a_call(typed: Remote) -> None:
     result = await typed("setup", "--provider", "claude", "--model", "opus", "--no-check")
 
     assert result.exit_code == 0, result.stderr
     assert agent(typed) == {"name": "TinyAGI", "provider": "anthropic", "model": "opus"}
 
 
-async def test_a_program_on_the_path_is_the_first_choice(typed: Remote, bare_machine: Path) -> None:
-    (bare_machine / "codex").write_text("#!/bin/sh\necho codex-cli 1.2.3\n")
-    (bare_machine / "codex").chmod(0o700)
+async def test_an_installed_program_is_used_with_its_own_login(typed: Remote, machine_without_providers: Path) -> None:
+    (machine_without_providers / "codex").write_text("#!/bin/sh\necho codex-cli 1.2.3\n")
+    (machine_without_providers / "codex").chmod(0o700)
 
     result = await typed("setup", "--provider", "codex")
 
@@ -161,7 +161,7 @@ async def test_a_program_on_the_path_is_the_first_choice(typed: Remote, bare_mac
     assert agent(typed) == {"name": "TinyAGI", "provider": "openai"}
 
 
-async def test_ollama_gets_the_model_that_it_has(typed: Remote, llm: FakeLlm) -> None:
+async def test_ollama_uses_its_first_installed_model(typed: Remote, llm: FakeLlm) -> None:
     llm.key, llm.models = None, ("llama3.2:latest", "qwen3:8b")
 
     result = await typed("setup", "--provider", "ollama", "--base-url", f"{llm.url}/v1")
@@ -179,7 +179,7 @@ async def test_ollama_gets_the_model_that_it_has(typed: Remote, llm: FakeLlm) ->
     assert agent(typed)["provider"] == "custom:ollama"
 
 
-async def test_ollama_that_is_not_there_or_empty_says_what_to_do(typed: Remote, llm: FakeLlm) -> None:
+async def test_a_missing_or_empty_ollama_is_reported_with_the_remedy(typed: Remote, llm: FakeLlm) -> None:
     llm.key = None
     away = await typed("setup", "--provider", "ollama", "--base-url", "http://127.0.0.1:9/v1")
     empty = await typed("setup", "--provider", "ollama", "--base-url", f"{llm.url}/v1")
@@ -189,7 +189,7 @@ async def test_ollama_that_is_not_there_or_empty_says_what_to_do(typed: Remote, 
     assert "ollama pull llama3.2" in empty.stderr
 
 
-async def test_openrouter_and_an_endpoint_of_ones_own_are_custom_providers(typed: Remote, llm: FakeLlm) -> None:
+async def test_openrouter_and_custom_endpoints_are_custom_providers(typed: Remote, llm: FakeLlm) -> None:
     routed = ("--provider", "openrouter", "--base-url", f"{llm.url}/v1", "--api-key-stdin")
     assert (await typed("setup", *routed, stdin=f"{KEY}\n")).exit_code == 0
     own = ("--provider", "custom:lab", "--base-url", llm.url, "--wire", "anthropic", "--api-key-stdin", "-m", "mine")
@@ -214,13 +214,13 @@ async def test_openrouter_and_an_endpoint_of_ones_own_are_custom_providers(typed
         (("--team", "dev"), "A team needs both"),
     ],
 )
-async def test_mistakes_are_wrong_calls(options: tuple[str, ...], sentence: str, typed: Remote) -> None:
+async def test_a_wrong_argument_is_a_usage_error(options: tuple[str, ...], sentence: str, typed: Remote) -> None:
     result = await typed("setup", *options)
 
     assert (result.exit_code, sentence in result.stderr) == (2, True), result.stderr
 
 
-async def test_a_second_run_changes_only_what_is_named(typed: Remote, llm: FakeLlm) -> None:
+async def test_a_second_run_changes_only_the_given_options(typed: Remote, llm: FakeLlm) -> None:
     await typed("setup", "--provider", "anthropic", "--api-key-stdin", stdin=f"{KEY}\n")
     first = typed.shell.settings
 
@@ -235,7 +235,7 @@ async def test_a_second_run_changes_only_what_is_named(typed: Remote, llm: FakeL
     assert changed["agents"] == {"tinyagi": {"name": "TinyAGI", "provider": "api", "model": "opus"}}
 
 
-async def test_a_new_agent_and_a_team_get_what_is_connected(typed: Remote, llm: FakeLlm) -> None:
+async def test_a_new_agent_and_team_use_the_connected_provider(typed: Remote, llm: FakeLlm) -> None:
     await typed("setup", "--provider", "openai", "--api-key-stdin", "--agent", "coder", stdin=f"{KEY}\n")
     result = await typed("setup", "--team", "dev", "--members", "tinyagi,coder,tester")
 
@@ -245,14 +245,14 @@ async def test_a_new_agent_and_a_team_get_what_is_connected(typed: Remote, llm: 
     assert typed.shell.settings["teams"]["dev"]["leader_agent"] == "tinyagi"
 
 
-async def test_the_first_agent_with_a_model_takes_messages_that_name_no_agent(typed: Remote, llm: FakeLlm) -> None:
+async def test_the_first_agent_with_a_model_becomes_the_default_agent(typed: Remote, llm: FakeLlm) -> None:
     await typed("setup", "--provider", "openai", "--api-key-stdin", "--agent", "coder", stdin=f"{KEY}\n")
     await typed("setup", "--agent", "writer", "--model", "luna")
 
     assert typed.shell.settings["default_agent"] == "coder"
 
 
-async def test_the_sample_team_has_scripts_that_are_never_overwritten(typed: Remote, tmp_path: Path) -> None:
+async def test_the_scripts_of_the_sample_team_are_never_overwritten(typed: Remote, tmp_path: Path) -> None:
     await typed("setup", "--sample-team")
     script = tmp_path / "tinyagi-workspace" / "lead" / "script.toml"
     script.write_text("# mine\n")
@@ -263,7 +263,7 @@ async def test_the_sample_team_has_scripts_that_are_never_overwritten(typed: Rem
     assert agent(typed, "maker") == {"name": "Maker", "provider": "scripted"}
 
 
-async def test_a_team_of_the_same_name_is_left_alone(typed: Remote) -> None:
+async def test_an_existing_team_is_not_replaced_by_the_sample_team(typed: Remote) -> None:
     await typed("setup", "--team", "crew", "--members", "tinyagi")
 
     result = await typed("setup", "--sample-team")
@@ -272,7 +272,7 @@ async def test_a_team_of_the_same_name_is_left_alone(typed: Remote) -> None:
     assert typed.shell.settings["teams"]["crew"]["agents"] == ["tinyagi"]
 
 
-async def test_a_running_daemon_uses_it_at_once(premises: Premises, llm: FakeLlm) -> None:
+async def test_a_running_daemon_uses_the_provider_at_once(premises: Premises, llm: FakeLlm) -> None:
     llm.key = None
     port = {**json.loads(premises.home.settings_file.read_text()), "server": {"port": premises.port}}
     premises.home.settings_file.write_text(json.dumps(port))
@@ -285,7 +285,7 @@ async def test_a_running_daemon_uses_it_at_once(premises: Premises, llm: FakeLlm
     assert premises.engine.settings.current.agents["coder"].provider == "custom:own"
 
 
-async def test_json_says_what_is_set_up(typed: Remote) -> None:
+async def test_setup_prints_its_result_as_json(typed: Remote) -> None:
     shown = await typed.json("setup", "--sample-team")
 
     assert (shown["provider"], shown["agent"], shown["teams"]) == (
@@ -295,7 +295,7 @@ async def test_json_says_what_is_set_up(typed: Remote) -> None:
     )
 
 
-async def test_providers_are_checked_later_as_their_agents_use_them(typed: Remote, llm: FakeLlm) -> None:
+async def test_provider_check_reports_each_provider_with_its_agents(typed: Remote, llm: FakeLlm) -> None:
     endpoint = ("--provider", "custom:lab", "--base-url", llm.url, "--api-key-stdin", "-m", "mine")
     await typed("setup", *endpoint, "--agent", "coder", stdin=f"{KEY}\n")
 
@@ -312,7 +312,7 @@ async def test_providers_are_checked_later_as_their_agents_use_them(typed: Remot
     assert "refused the key" in bad.stdout
 
 
-async def test_providers_are_checked_by_the_names_of_setup(typed: Remote, llm: FakeLlm) -> None:
+async def test_provider_check_accepts_the_names_of_setup(typed: Remote, llm: FakeLlm) -> None:
     llm.key, llm.models = None, ("llama3.2:latest",)
     unknown = await typed("provider", "check", "ollama")
     await typed("setup", "--provider", "ollama", "--base-url", f"{llm.url}/v1")

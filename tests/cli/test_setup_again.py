@@ -1,4 +1,4 @@
-"""`tinyagi setup` on a home that has agents and endpoints: it changes what is named and nothing else."""
+"""`tinyagi setup` on a home that has agents and endpoints: it changes only the given options."""
 
 import json
 from typing import Any
@@ -8,7 +8,7 @@ import pytest
 from tests.cli.conftest import KEY, Remote
 from tests.support.fake_llm import FakeLlm
 
-pytestmark = pytest.mark.usefixtures("bare_machine")
+pytestmark = pytest.mark.usefixtures("machine_without_providers")
 
 COMPANY: dict[str, Any] = {"models": {"provider": "anthropic"}, "agents": {"boss": {}, "dev": {}}}
 
@@ -22,7 +22,7 @@ def store(typed: Remote, settings: dict[str, Any]) -> None:
     typed.shell.home.settings_file.write_text(json.dumps(settings))
 
 
-async def test_an_agent_that_is_named_gets_its_own_provider_and_the_others_keep_theirs(typed: Remote) -> None:
+async def test_a_provider_for_one_agent_leaves_the_others_unchanged(typed: Remote) -> None:
     store(typed, COMPANY)
 
     result = await typed("setup", "--agent", "newone", "--provider", "scripted")
@@ -33,7 +33,7 @@ async def test_an_agent_that_is_named_gets_its_own_provider_and_the_others_keep_
     assert "This also changed" not in result.stderr
 
 
-async def test_a_model_for_one_agent_is_not_the_default_of_others(typed: Remote) -> None:
+async def test_a_model_for_one_agent_does_not_change_the_default(typed: Remote) -> None:
     lab = {"harness": "api", "base_url": "http://127.0.0.1:9", "wire": "openai", "model": "small"}
     store(typed, {**COMPANY, "custom_providers": {"lab": lab}})
 
@@ -47,7 +47,7 @@ async def test_a_model_for_one_agent_is_not_the_default_of_others(typed: Remote)
     assert agent(typed, "dev") == {"provider": "custom:lab", "model": "opus"}
 
 
-async def test_a_key_for_one_agent_leaves_the_others_with_their_maker(typed: Remote, llm: FakeLlm) -> None:
+async def test_a_key_for_one_agent_keeps_the_vendor_of_the_others(typed: Remote, llm: FakeLlm) -> None:
     models = {"provider": "api", "anthropic": {"model": "opus", "api_key": KEY}}
     store(typed, {"models": models, "agents": {"boss": {}}})
 
@@ -61,7 +61,7 @@ async def test_a_key_for_one_agent_leaves_the_others_with_their_maker(typed: Rem
     }
 
 
-async def test_other_agents_that_share_what_is_changed_are_named(typed: Remote, llm: FakeLlm) -> None:
+async def test_other_affected_agents_are_named(typed: Remote, llm: FakeLlm) -> None:
     store(typed, COMPANY)
     default = await typed("setup", "--provider", "claude", "--model", "opus", "--no-check")
     key = ("--agent", "dev", "--provider", "anthropic", "--api-key-stdin")
@@ -71,7 +71,7 @@ async def test_other_agents_that_share_what_is_changed_are_named(typed: Remote, 
     assert "This also changed @boss" in shared.stderr
 
 
-async def test_the_first_agent_with_a_model_makes_it_the_default_of_all(typed: Remote, llm: FakeLlm) -> None:
+async def test_the_first_connected_model_becomes_the_default(typed: Remote, llm: FakeLlm) -> None:
     await typed("setup", "--sample-team")
     await typed("setup", "--provider", "openai", "--api-key-stdin", "--agent", "coder", stdin=f"{KEY}\n")
 
@@ -91,7 +91,7 @@ async def test_a_stored_endpoint_is_used_again(typed: Remote, llm: FakeLlm) -> N
     assert typed.shell.settings["custom_providers"] == {"own": own}
 
 
-async def test_an_address_that_was_given_once_is_kept(typed: Remote, llm: FakeLlm) -> None:
+async def test_a_stored_address_is_kept(typed: Remote, llm: FakeLlm) -> None:
     llm.key, llm.models = None, ("llama3.2:latest", "qwen3:8b")
     address = ("--base-url", f"{llm.url}/v1", "--model", "qwen3:8b")
     for options in (("ollama", *address), ("scripted",), ("ollama",)):
@@ -102,7 +102,7 @@ async def test_an_address_that_was_given_once_is_kept(typed: Remote, llm: FakeLl
     assert agent(typed, "tinyagi") == {"name": "TinyAGI", "provider": "custom:ollama", "model": "qwen3:8b"}
 
 
-async def test_an_endpoint_that_a_program_speaks_to_keeps_its_program(typed: Remote) -> None:
+async def test_an_endpoint_keeps_its_harness(typed: Remote) -> None:
     gate = {"harness": "claude", "base_url": "https://gate.example", "api_key": KEY}
     store(typed, {**COMPANY, "custom_providers": {"gate": gate}})
 
@@ -113,7 +113,7 @@ async def test_an_endpoint_that_a_program_speaks_to_keeps_its_program(typed: Rem
     assert agent(typed, "dev") == {"provider": "custom:gate"}
 
 
-async def test_one_agent_does_not_move_the_endpoint_of_another(typed: Remote, llm: FakeLlm) -> None:
+async def test_the_address_of_a_shared_endpoint_cannot_be_changed_for_one_agent(typed: Remote, llm: FakeLlm) -> None:
     lab = {"harness": "api", "base_url": "http://127.0.0.1:9", "model": "small"}
     store(typed, {**COMPANY, "agents": {"boss": {"provider": "custom:lab"}}, "custom_providers": {"lab": lab}})
     before = typed.shell.settings
@@ -136,7 +136,7 @@ async def test_a_stored_key_is_not_sent_to_another_address(typed: Remote, llm: F
     assert [KEY in seen.headers.get("authorization", "") for seen in llm.seen] == [False]
 
 
-async def test_a_key_that_is_refused_is_not_looked_for_where_it_is_not(
+async def test_a_refused_key_is_reported_with_its_source(
     typed: Remote, llm: FakeLlm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given = await typed("setup", "--provider", "anthropic", "--api-key-stdin", stdin="sk-wrong-12345\n")

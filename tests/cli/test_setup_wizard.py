@@ -1,4 +1,4 @@
-"""`tinyagi setup` at a terminal: its questions, and what it does about wrong answers."""
+"""`tinyagi setup` at a terminal: its questions, and its reaction to wrong answers."""
 
 import asyncio
 import json
@@ -11,7 +11,7 @@ from tests.cli.test_local_commands import at_terminal
 from tests.support.fake_llm import FakeLlm
 from tinyagi.settings.home import Home
 
-pytestmark = pytest.mark.usefixtures("bare_machine")
+pytestmark = pytest.mark.usefixtures("machine_without_providers")
 
 
 async def test_the_wizard_asks_for_provider_key_model_and_team(llm: FakeLlm, tmp_path: Path) -> None:
@@ -53,8 +53,8 @@ async def test_a_refused_key_is_asked_for_again(llm: FakeLlm, tmp_path: Path) ->
     assert json.loads(home.settings_file.read_text())["custom_providers"]["own"]["api_key"] == KEY
 
 
-async def test_a_key_that_only_the_model_refuses_is_asked_for_again(llm: FakeLlm, tmp_path: Path) -> None:
-    """The models are not listed when one is named, and some endpoints list them for everybody."""
+async def test_a_key_refused_by_the_model_call_is_asked_for_again(llm: FakeLlm, tmp_path: Path) -> None:
+    """The list of models is skipped when one is given, and some endpoints list them without a key."""
     home = Home(tmp_path / "home")
     keys = {"Enter for none): ": "sk-wrong-12345", "Try another (Enter stops): ": KEY}
     options = ("setup", "--provider", "custom", "--base-url", llm.url, "--model", "m")
@@ -65,7 +65,7 @@ async def test_a_key_that_only_the_model_refuses_is_asked_for_again(llm: FakeLlm
     assert json.loads(home.settings_file.read_text())["custom_providers"]["own"]["api_key"] == KEY
 
 
-async def test_no_key_after_a_refusal_ends_it_and_nothing_is_stored(llm: FakeLlm, tmp_path: Path) -> None:
+async def test_an_empty_key_after_a_refusal_stores_nothing(llm: FakeLlm, tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
     answers = own_endpoint(llm.url, **{"Enter for none): ": "", "wants a key. Type it (Enter stops): ": ""})
 
@@ -117,15 +117,15 @@ async def test_a_host_that_cannot_be_reached_is_reported_once(stores: bool, tmp_
 @pytest.mark.parametrize(
     "answers", [{"Number or name": "\x03"}, {"Number or name": "anthropic", "API key": "\x03"}], ids=["name", "key"]
 )
-async def test_ctrl_c_at_a_question_ends_it_as_interrupted(answers: dict[str, str], tmp_path: Path) -> None:
+async def test_ctrl_c_at_a_question_exits_as_interrupted(answers: dict[str, str], tmp_path: Path) -> None:
     code, shown = await asyncio.to_thread(at_terminal, Home(tmp_path / "home"), "setup", answers=answers)
 
     assert code == 130, shown
     assert "Traceback" not in shown
 
 
-async def test_setup_for_one_agent_asks_what_it_shall_use(llm: FakeLlm, tmp_path: Path) -> None:
-    """The hint for a held agent names the agent and no more."""
+async def test_setup_for_one_agent_asks_for_its_provider(llm: FakeLlm, tmp_path: Path) -> None:
+    """The hint for a held agent contains only --agent."""
     llm.models = ("alpha",)
     home = Home(tmp_path / "home")
     home.prepare()

@@ -1,4 +1,4 @@
-"""`tinyagi status`: how far the lake is behind, and which background tasks fail."""
+"""`tinyagi status`: the lag of the lake, failing background tasks and held lanes."""
 
 import re
 
@@ -14,17 +14,17 @@ async def lake_line(remote: Remote) -> str:
     return line.removeprefix("lake").strip()
 
 
-async def test_without_a_lake_it_is_off(remote: Remote) -> None:
+async def test_the_lake_is_off_by_default(remote: Remote) -> None:
     assert await lake_line(remote) == "off"
 
 
-async def test_a_lake_that_has_everything_is_up_to_date(remote: Remote, premises: Premises) -> None:
+async def test_a_complete_lake_is_up_to_date(remote: Remote, premises: Premises) -> None:
     await premises.store.events.acknowledge(LAKE, (await premises.store.events.bounds()).head)
 
     assert await lake_line(remote) == "up to date; the daemon does not run the pipeline"
 
 
-async def test_a_lake_that_is_behind_tells_by_how_much_and_why(remote: Remote, premises: Premises) -> None:
+async def test_the_lag_of_the_lake_is_shown_with_its_cause(remote: Remote, premises: Premises) -> None:
     await premises.store.events.acknowledge(LAKE, 1)
     await premises.send("@coder build it")
     await premises.drained()
@@ -37,7 +37,7 @@ async def test_a_lake_that_is_behind_tells_by_how_much_and_why(remote: Remote, p
     assert line.endswith(" old; the daemon does not run the pipeline; its last run failed: it ended with code 3")
 
 
-async def test_a_background_task_that_fails_is_named_with_its_error(remote: Remote, premises: Premises) -> None:
+async def test_a_failing_background_task_is_named_with_its_error(remote: Remote, premises: Premises) -> None:
     assert "failing" not in (await remote("status")).stdout
 
     task = premises.engine.background.states["tidy"]
@@ -48,13 +48,13 @@ async def test_a_background_task_that_fails_is_named_with_its_error(remote: Remo
     )
 
 
-async def test_a_setting_that_has_no_effect_is_named(remote: Remote, premises: Premises) -> None:
+async def test_a_setting_without_effect_is_named(remote: Remote, premises: Premises) -> None:
     await premises.engine.settings.save({"limits": {"daily_costs": 5}})
 
     assert "Did you mean limits.daily_cost?" in (await remote("status")).stdout
 
 
-async def test_a_held_lane_says_how_to_go_on(remote: Remote, premises: Premises) -> None:
+async def test_a_held_lane_names_the_command_to_resume(remote: Remote, premises: Premises) -> None:
     until = premises.store.clock() + 3_600_000
     await premises.store.lanes.hold(AgentId("coder"), until=until, reason="needs a fix: there is no key.")
     await premises.store.lanes.hold(AgentId("writer"), until=until, reason="usage limit reached")

@@ -1,4 +1,4 @@
-"""`tinyagi token`: made, shown, replaced and removed, with and without a daemon."""
+"""`tinyagi token`: create, show, rotate and remove it, with and without a daemon."""
 
 import json
 import os
@@ -20,7 +20,7 @@ TOKEN = re.compile(r"[A-Za-z0-9_-]{43}")
 OF_THE_ENVIRONMENT = "of-the-environment-0123456789"
 
 
-def test_a_token_is_made_stored_for_the_owner_only_and_printed_with_its_use(shell: Shell) -> None:
+def test_a_new_token_is_stored_for_the_owner_and_printed_with_its_use(shell: Shell) -> None:
     made = shell("token")
 
     assert made.exit_code == 0, made.stderr
@@ -34,7 +34,7 @@ def test_a_token_is_made_stored_for_the_owner_only_and_printed_with_its_use(shel
     assert shell.json("token", "show") == {"token": token, "source": "settings"}
 
 
-def test_a_second_token_is_not_made_by_accident(shell: Shell) -> None:
+def test_a_second_token_is_refused_without_rotate(shell: Shell) -> None:
     token = shell("token").stdout.strip()
     again = shell("token")
 
@@ -43,7 +43,7 @@ def test_a_second_token_is_not_made_by_accident(shell: Shell) -> None:
     assert shell.settings["server"]["token"] == token
 
 
-def test_a_token_is_replaced_and_removed_only_when_that_is_wanted(shell: Shell) -> None:
+def test_rotate_and_remove_need_a_confirmation(shell: Shell) -> None:
     token = shell("token").stdout.strip()
 
     for action in ("rotate", "remove"):
@@ -62,7 +62,7 @@ def test_a_token_is_replaced_and_removed_only_when_that_is_wanted(shell: Shell) 
     assert shell.json("token", "show") == {"token": None, "source": None}
 
 
-def test_a_script_reads_json(shell: Shell) -> None:
+def test_the_token_commands_print_json(shell: Shell) -> None:
     made = shell.json("token")
 
     assert made == {"token": shell.settings["server"]["token"], "source": "settings", "restarted": False}
@@ -70,7 +70,7 @@ def test_a_script_reads_json(shell: Shell) -> None:
     assert shell.json("token", "remove", "--yes") == {"token": None, "source": None, "restarted": False}
 
 
-def test_the_variable_that_goes_before_the_stored_token_is_named(shell: Shell) -> None:
+def test_a_variable_that_overrides_the_stored_token_is_named(shell: Shell) -> None:
     with_variable = Shell(shell.home, token=OF_THE_ENVIRONMENT)
     made = with_variable("token")
 
@@ -81,7 +81,7 @@ def test_the_variable_that_goes_before_the_stored_token_is_named(shell: Shell) -
     assert with_variable.json("token", "show")["source"] == "environment"
 
 
-def test_a_daemon_that_others_reach_keeps_its_token(shell: Shell) -> None:
+def test_the_token_of_a_public_daemon_cannot_be_removed(shell: Shell) -> None:
     shell("token")
     settings = shell.settings
     settings["server"]["host"] = "192.0.2.7"
@@ -94,7 +94,7 @@ def test_a_daemon_that_others_reach_keeps_its_token(shell: Shell) -> None:
     assert shell.settings == settings
 
 
-def test_the_token_of_another_machine_is_not_changed_from_here(shell: Shell) -> None:
+def test_the_token_of_a_remote_daemon_cannot_be_changed(shell: Shell) -> None:
     refused = Shell(shell.home, url="http://192.0.2.7:3777")("token")
 
     assert refused.exit_code == 2
@@ -135,7 +135,7 @@ def status_with(home: Home, token: str | None) -> int:
     return httpx.get(f"{find_daemon(home).url}/api/status", headers=headers, trust_env=False).status_code
 
 
-def test_a_running_daemon_asks_for_the_new_token_at_once(running: Home) -> None:
+def test_a_running_daemon_requires_the_new_token_at_once(running: Home) -> None:
     made = tinyagi(running, "token")
     first = made.stdout.strip()
     assert "has restarted" in made.stderr
@@ -152,7 +152,7 @@ def test_a_running_daemon_asks_for_the_new_token_at_once(running: Home) -> None:
     assert status_with(running, None) == 200
 
 
-def test_without_a_restart_the_command_says_what_is_left_to_do(running: Home) -> None:
+def test_no_restart_names_the_command_to_restart(running: Home) -> None:
     made = tinyagi(running, "token", "--no-restart")
 
     assert "tinyagi restart" in made.stderr

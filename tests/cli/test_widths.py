@@ -42,7 +42,7 @@ async def test_a_trace_fits(remote: Remote, premises: Premises, width: int) -> N
     assert drawn.splitlines()[0].startswith(told["conversationId"])
     rows = [line.strip() for line in drawn.splitlines() if waterfall.RUN in line]
     assert [re.split(r"  +", row)[0] for row in rows] == ["ada → @coder", "└ @writer", "└ @tester"]
-    assert all(re.search(r"\d m?s", row) for row in rows), "how long it ran is never lost"
+    assert all(re.search(r"\d m?s", row) for row in rows), "the duration is always shown"
     assert told["conversationId"] in listed
     assert "#dev" in listed
     assert "done" in listed
