@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import Shell
-from tests.cli.test_settings_commands import BACKENDS, stored, shell_with
+from tests.cli.test_settings_commands import BACKENDS, shell_with, stored
 from tinyagi.cli.settings import _effective
 from tinyagi.settings.secrets import MASK
 

@@ -1,4 +1,4 @@
-"""`tinyagi setup`: every provider, every answer as an option, and a real call to a model on loopback before anything is stored."""
+"""`tinyagi setup`: every provider, every answer as an option, and a real call to a model before anything is stored."""
 
 import asyncio
 import json
