@@ -15,7 +15,7 @@ EVERYWHERE = {"--help", "--install-completion", "--show-completion"}
 
 
 def commands(name: str, command: Any) -> Iterator[tuple[str, Any]]:
-    """The command, or what stands in the group; the root is both."""
+    """The command, or the commands of the group; the root is both."""
     inner = getattr(command, "commands", {})
     if not inner or name == "tinyagi":
         yield name, command

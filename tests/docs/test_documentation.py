@@ -1,4 +1,4 @@
-"""The documentation names what is there, and only that."""
+"""The reference pages agree with the code, and links have targets."""
 
 import re
 from dataclasses import fields
@@ -64,7 +64,7 @@ def test_every_table_is_documented() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_links_lead_somewhere(page: Path) -> None:
+def test_every_relative_link_has_a_target(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
         assert (page.parent / target).exists(), target
 

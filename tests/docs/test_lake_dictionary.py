@@ -1,4 +1,4 @@
-"""The page of the lake is what its declarations say, and these say enough."""
+"""The page of the lake agrees with the table declarations, and these are complete."""
 
 import re
 from pathlib import Path
@@ -19,12 +19,12 @@ def section(table: Table) -> str:
     return found[1]
 
 
-def test_the_page_is_what_the_generator_makes() -> None:
+def test_the_page_is_up_to_date() -> None:
     assert page() + "\n" == PAGE, f"docs/reference/lake.md is out of date. Make it again: {REGENERATE}"
 
 
 @pytest.mark.parametrize("table", TABLES.values(), ids=lambda table: table.name)
-def test_every_column_is_told_with_type_unit_key_and_what_is_personal(table: Table) -> None:
+def test_every_column_is_documented_with_type_unit_key_and_privacy(table: Table) -> None:
     told = [row[:5] for row in ROW.findall(section(table))]
 
     assert told == [
@@ -40,7 +40,7 @@ def test_every_column_is_told_with_type_unit_key_and_what_is_personal(table: Tab
 
 
 @pytest.mark.parametrize("table", TABLES.values(), ids=lambda table: table.name)
-def test_every_table_says_what_a_row_is_its_key_how_it_is_kept_and_its_day(table: Table) -> None:
+def test_every_table_is_documented_with_meaning_key_retention_and_partition(table: Table) -> None:
     text = section(table)
 
     assert text.startswith(table.meaning)

@@ -16,7 +16,7 @@ from tinyagi.server.event_hub import KEEP_ALIVE
 
 PAGE = (Path(__file__).parents[2] / "docs/reference/stream.md").read_text(encoding="utf-8")
 ROWS = {row[0]: row[1:] for row in re.findall(r"^\| `(\w+)` \| (?:`([\w:]+)`)? ?\| (.*?) ?\|$", PAGE, re.MULTILINE)}
-OF_EVERY_FACT = ["type", "timestamp", "messageId", "conversationId", "agentId"]
+COMMON_FIELDS = ["type", "timestamp", "messageId", "conversationId", "agentId"]
 
 
 def sample(event_type: str) -> Frame:
@@ -31,7 +31,7 @@ def test_every_type_is_documented_with_its_alias_and_its_fields(event_type: str)
     data = json.loads(sample(event_type).canonical.split(b"data: ")[1])
 
     assert alias == ALIASES.get(event_type, "")
-    assert re.findall(r"`(\w+)`", fields) == [name for name in data if name not in OF_EVERY_FACT]
+    assert re.findall(r"`(\w+)`", fields) == [name for name in data if name not in COMMON_FIELDS]
 
 
 def test_every_documented_type_exists() -> None:
@@ -44,7 +44,7 @@ def test_every_filter_is_documented() -> None:
     assert EventFilter.parse({"types": ["response_ready,message_dead"], "names": ["canonical"]}).aliases is False
 
 
-def test_the_numbers_are_those_of_the_code() -> None:
+def test_the_numbers_match_the_code() -> None:
     assert f"shortened to {PREVIEW_CHARS} characters" in PAGE
     assert f"a line of a room to {TEXT_CHARS:,}, a reason to {REASON_CHARS:,}" in PAGE
     assert f"Every {KEEP_ALIVE.seconds} seconds" in PAGE

@@ -1,4 +1,4 @@
-"""The tutorial works as it is printed: its commands run on a new home, without keys and without provider programs."""
+"""The commands of the tutorial run on a new home, without keys and without provider programs."""
 
 import json
 import os
@@ -19,12 +19,12 @@ from tinyagi.settings.home import Home
 PAGE = Path(__file__).parents[2] / "docs/tutorial/first-steps.md"
 BLOCKS = re.findall(r"^```sh\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
 PATIENCE = 120
-"""Seconds for one block; only a hang takes so long."""
+"""Seconds for one block; only a hang takes that long."""
 
 
 @pytest.fixture
 def environment(tmp_path: Path) -> Iterator[dict[str, str]]:
-    """A new user: an empty home folder, a port of its own, and a PATH with nothing but what the page needs."""
+    """A new user: an empty home folder, a free port, and a PATH with only the programs the page needs."""
     programs = tmp_path / "bin"
     programs.mkdir()
     for name in ("bash", "cat"):
@@ -53,7 +53,7 @@ def test_the_commands_of_the_tutorial_run_as_they_are_printed(environment: dict[
 
 
 def run(block: str, environment: dict[str, str]) -> str:
-    """Run a block as a person would who stops at the first failure; what it prints."""
+    """Run a block, stop at the first failure, and return its output."""
     done = subprocess.run(
         [environment["PATH"] + "/bash", "-euo", "pipefail", "-c", block],
         env=environment,

@@ -1,4 +1,4 @@
-"""A backup of a home at work, and what comes of it in another home and after a bad day."""
+"""Backups of a running home, and restores into another home and after a crash."""
 
 import asyncio
 import json
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.test_daemon import QUICK, SLOW, Told, furnish, home, script, tinyagi, until
+from tests.e2e.test_daemon import QUICK, SLOW, Finished, home, prepare_home, script, tinyagi, until
 from tinyagi.backup.manifest import ENTRIES
 from tinyagi.daemon.pidfile import find_daemon
 from tinyagi.engine.inbox import Incoming
@@ -34,7 +34,7 @@ main()
 """
 
 
-async def backup(home: Home, *arguments: str, dies_at: str | None = None) -> Told:
+async def backup(home: Home, *arguments: str, dies_at: str | None = None) -> Finished:
     program = ("-m", "tinyagi") if dies_at is None else ("-c", DYING)
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, *program, "--home", str(home.path), "backup", *arguments),
@@ -45,12 +45,12 @@ async def backup(home: Home, *arguments: str, dies_at: str | None = None) -> Tol
     )
     out, err = await process.communicate()
     assert process.returncode is not None
-    return Told(process.returncode, out.decode(), err.decode())
+    return Finished(process.returncode, out.decode(), err.decode())
 
 
 @pytest.fixture
 async def other(tmp_path: Path) -> AsyncIterator[Home]:
-    """A home that is not there yet; whatever daemon is left on it is ended."""
+    """A home that does not exist yet; a daemon left running on it is killed."""
     other = Home(tmp_path / "other")
     yield other
     left = find_daemon(other)
@@ -70,7 +70,7 @@ async def two_completed(store: Store) -> bool:
     return (await store.queue.depth()).completed == 2
 
 
-async def test_a_backup_of_a_home_at_work_goes_on_in_another_home(home: Home, other: Home) -> None:
+async def test_a_backup_of_a_running_home_continues_in_another_home(home: Home, other: Home) -> None:
     script(home, SLOW)
     assert (await tinyagi(home, "start")).code == 0
     async with open_inbox(home) as (store, inbox):
@@ -84,7 +84,7 @@ async def test_a_backup_of_a_home_at_work_goes_on_in_another_home(home: Home, ot
         running = await backup(home, "restore", path, "--yes")
 
     entries = {entry.name for entry in home.path.iterdir() if not entry.name.startswith(".")}
-    assert entries <= {*ENTRIES, *NOT_BACKED_UP, "tinyagi.db"}, "each is backed up, or is left out for a reason"
+    assert entries <= {*ENTRIES, *NOT_BACKED_UP, "tinyagi.db"}, "every entry is backed up or listed in NOT_BACKED_UP"
     assert created.code == 0, created
     assert (refused.code, running.code) == (1, 1)
     assert f"is already running on {home.path} (pid {find_daemon(home).pid}" in running.err
@@ -92,21 +92,21 @@ async def test_a_backup_of_a_home_at_work_goes_on_in_another_home(home: Home, ot
     script(home, QUICK)
     restored = await backup(home, "restore", path, "--to", str(other.path))
     assert restored.code == 0, restored
-    # The first daemon lives and has not finished its run; the copy of that run is begun again here.
+    # The first daemon still works on its run; this home starts its copy of that run again.
     started = await tinyagi(other, "start")
     assert started.code == 0, started
     async with open_inbox(other) as (store, _):
         await until(store, two_completed)
 
 
-async def test_the_next_start_completes_a_restore_that_was_cut_off(home: Home) -> None:
+async def test_the_next_start_completes_an_interrupted_restore(home: Home) -> None:
     async with open_inbox(home) as (_, inbox):
         await inbox.submit(Incoming("before", agent="coder"))
     path = json.loads((await backup(home, "create", "--json")).out)["path"]
-    furnish(home, agents={})
+    prepare_home(home, agents={})
     shutil.rmtree(home.files)
 
-    # The old database is set aside, the new one is not in its place.
+    # Killed after the old database was moved away and before the new one was moved in.
     killed = await backup(home, "restore", path, "--yes", dies_at=".restore.new/tinyagi.db")
     assert killed.code == -signal.SIGKILL
     assert not home.database.exists()

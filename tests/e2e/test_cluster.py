@@ -1,4 +1,4 @@
-"""The pipeline on a Spark cluster: a real master and a real worker, which ask a real daemon for the events."""
+"""The pipeline on a Spark cluster: a real master and a real worker, which read the events from a real daemon."""
 
 import json
 import os
@@ -31,7 +31,7 @@ GRACE: Final = 30
 
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:
-    """With which everything of Spark stays on loopback, on machines without Java as well."""
+    """Keeps all of Spark on loopback, and finds a Java on machines without one."""
     java = find_java(snapshot(), tmp_path / "java")
     return {**snapshot(), "JAVA_HOME": str(java.home), "SPARK_HOME": str(SPARK), "SPARK_LOCAL_IP": LOOPBACK}
 
@@ -45,15 +45,15 @@ def home(tmp_path: Path) -> Home:
 
 
 @contextmanager
-def part_of_spark(name: str, *options: str, says: str, environment: dict[str, str]) -> Iterator[str]:
-    """A process of the cluster, up when it says this; yields that line. Its children end with it."""
+def spark_process(name: str, *options: str, says: str, environment: dict[str, str]) -> Iterator[str]:
+    """A process of the cluster; yields the line that contains `says`. Its children end with it."""
     command = [str(SPARK / "bin" / "spark-class"), f"org.apache.spark.deploy.{name}", *ANYWHERE, *options]
     process = subprocess.Popen(
         command, env=environment, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, start_new_session=True
     )
     assert process.stderr is not None
     heard: list[str] = []
-    # Whatever it says later has to go somewhere, or it would wait for a reader.
+    # Later output has to be read, or a full pipe would block the process.
     drain = Thread(target=deque, args=(process.stderr, 0))
     try:
         for line in process.stderr:
@@ -72,7 +72,7 @@ def part_of_spark(name: str, *options: str, says: str, environment: dict[str, st
 
 
 def _end(process: subprocess.Popen[str]) -> None:
-    """With all of its group."""
+    """End the process and its group."""
     os.killpg(process.pid, signal.SIGTERM)
     try:
         process.wait(GRACE)
@@ -83,12 +83,12 @@ def _end(process: subprocess.Popen[str]) -> None:
 
 @pytest.fixture
 def cluster(tmp_path: Path, environment: dict[str, str]) -> Iterator[tuple[str, Path]]:
-    """The address of a master with one worker, and the folder in which that keeps what it runs."""
+    """The address of a master with one worker, and the worker's folder."""
     folder = tmp_path / "work"
-    with part_of_spark("master.Master", says="Starting Spark master at spark://", environment=environment) as line:
+    with spark_process("master.Master", says="Starting Spark master at spark://", environment=environment) as line:
         address = line.split()[-1]
         sizes = ("--cores", "2", "--memory", "1g", "--work-dir", str(folder), address)
-        with part_of_spark("worker.Worker", *sizes, says="registered with master", environment=environment):
+        with spark_process("worker.Worker", *sizes, says="registered with master", environment=environment):
             yield address, folder
 
 
@@ -116,7 +116,7 @@ def test_a_cluster_reads_the_daemon_and_writes_the_lake(
     assert "no daemon runs on this home. Start it: `tinyagi start`." in alone.stderr
     assert (started.returncode, stopped.returncode) == (0, 0), started.stderr + stopped.stderr
     assert ran.returncode == 0, ran.stderr
-    assert list(folder.glob("app-*/0")), "no executor of the worker had a part in it"
+    assert list(folder.glob("app-*/0")), "the worker started no executor"
     tables = json.loads(tinyagi(home, environment, "pipeline", "tables", "--json").stdout)
     rows = {table["name"]: table["rows"] for table in tables}
     assert (rows["bronze.events"], rows["silver.messages"]) == _recorded(home, json.loads(ran.stdout)["through_id"])
@@ -124,7 +124,7 @@ def test_a_cluster_reads_the_daemon_and_writes_the_lake(
 
 
 def _recorded(home: Home, through: int) -> tuple[int, int]:
-    """How many events the log has up to this one, and how many messages they tell of."""
+    """The number of events up to this id, and of messages among them."""
     told = "SELECT count(*), count(*) FILTER (WHERE type = 'message_received') FROM events WHERE id <= ?"
     with closing(sqlite3.connect(home.database)) as database:
         events, messages = database.execute(told, (through,)).fetchone()

@@ -20,7 +20,7 @@ from tinyagi.domain.runs import Outcome
 from tinyagi.store.store import Store
 
 NEW = 40
-"""Messages before each kill: more than a worker gets done until then."""
+"""Messages before each kill: more than a worker finishes until then."""
 
 
 @asynccontextmanager
@@ -57,7 +57,7 @@ async def until_finished(store: Store, count: int) -> None:
 
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("kills", [8, pytest.param(30, marks=pytest.mark.soak)])
-async def test_kills_lose_nothing_double_nothing_and_keep_the_order(tmp_path: Path, kills: int) -> None:
+async def test_killed_workers_lose_and_repeat_nothing_and_keep_the_order(tmp_path: Path, kills: int) -> None:
     path = tmp_path / "tinyagi.db"
     dice = random.Random(20)
     messages, handed_on = kills * NEW, kills * NEW // 5
@@ -95,7 +95,7 @@ async def test_kills_lose_nothing_double_nothing_and_keep_the_order(tmp_path: Pa
     assert all(order == sorted(order) for order in threads.values())
 
 
-async def test_a_process_that_is_asleep_keeps_its_claim_and_a_dead_one_does_not(tmp_path: Path) -> None:
+async def test_a_suspended_process_keeps_its_claim_and_a_dead_one_loses_it(tmp_path: Path) -> None:
     path = tmp_path / "tinyagi.db"
     async with await Store.open(path, policy=POLICY) as store:
         await store.queue.enqueue(NewMessage("x", LANES[0]))
@@ -132,7 +132,7 @@ async def test_two_processes_never_hold_one_lane_together(tmp_path: Path) -> Non
     assert len(owners) == 400
 
 
-async def test_a_late_holder_learns_that_its_claim_was_recovered(tmp_path: Path) -> None:
+async def test_a_recovered_claim_cannot_be_completed(tmp_path: Path) -> None:
     path = tmp_path / "tinyagi.db"
     async with await Store.open(path, alive=lambda owner: False) as store:
         await store.queue.enqueue(NewMessage("x", LANES[0]))

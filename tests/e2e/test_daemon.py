@@ -1,4 +1,4 @@
-"""The daemon as a person uses it: real processes that are started, restarted, killed and stopped."""
+"""The daemon's commands with real processes: start, restart, kill and stop."""
 
 import asyncio
 import json
@@ -27,13 +27,13 @@ SLOW = '[[reply]]\nseconds = 60\nsay = "never"\n'
 OTHER = {"OTHER_TOKEN": "another-secret-of-mine"}
 
 
-class Told(NamedTuple):
+class Finished(NamedTuple):
     code: int
     out: str
     err: str
 
 
-async def tinyagi(home: Home, command: str, *options: str, **environment: str) -> Told:
+async def tinyagi(home: Home, command: str, *options: str, **environment: str) -> Finished:
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "tinyagi", command, "--home", str(home.path), *options),
         stdin=asyncio.subprocess.DEVNULL,
@@ -43,15 +43,15 @@ async def tinyagi(home: Home, command: str, *options: str, **environment: str) -
     )
     out, err = await process.communicate()
     assert process.returncode is not None
-    return Told(process.returncode, out.decode(), err.decode())
+    return Finished(process.returncode, out.decode(), err.decode())
 
 
 @pytest.fixture
 async def home(tmp_path: Path) -> AsyncIterator[Home]:
-    """A home with one scripted agent and any free port; whatever daemon is left on it is ended."""
+    """A home with one scripted agent and any free port; a daemon left running on it is killed."""
     home = Home(tmp_path / "home")
     home.prepare()
-    furnish(home)
+    prepare_home(home)
     (tmp_path / "workspace" / "coder").mkdir(parents=True)
     (tmp_path / "workspace" / "coder" / "script.toml").write_text(QUICK)
     yield home
@@ -60,7 +60,7 @@ async def home(tmp_path: Path) -> AsyncIterator[Home]:
         os.kill(left.pid, signal.SIGKILL)
 
 
-def furnish(home: Home, **sections: object) -> None:
+def prepare_home(home: Home, **sections: object) -> None:
     settings = {
         "workspace": {"path": str(home.path.parent / "workspace")},
         "agents": {"coder": {"provider": "scripted"}},
@@ -75,11 +75,11 @@ def script(home: Home, text: str) -> None:
     (home.path.parent / "workspace" / "coder" / "script.toml").write_text(text)
 
 
-async def seen(home: Home, wanted: Callable[[DaemonInfo], bool]) -> DaemonInfo:
-    """Look until the pid file shows what is wanted."""
-    while not wanted(sighting := find_daemon(home)):  # noqa: ASYNC110 - written by another process
+async def until_daemon(home: Home, wanted: Callable[[DaemonInfo], bool]) -> DaemonInfo:
+    """Wait until the pid file shows the wanted state."""
+    while not wanted(daemon := find_daemon(home)):  # noqa: ASYNC110 - written by another process
         await asyncio.sleep(0.02)
-    return sighting
+    return daemon
 
 
 async def until(store: Store, holds: Callable[[Store], Awaitable[bool]]) -> None:
@@ -117,7 +117,7 @@ async def test_start_restart_status_and_stop(home: Home) -> None:
     assert find_daemon(home) == DaemonInfo(DaemonState.ABSENT)
 
 
-async def test_without_a_daemon_every_command_says_so(home: Home) -> None:
+async def test_commands_report_that_no_daemon_runs(home: Home) -> None:
     stop, status, office = await asyncio.gather(*(tinyagi(home, name) for name in ("stop", "status", "office")))
     as_json = await tinyagi(home, "status", "--json")
 
@@ -127,7 +127,7 @@ async def test_without_a_daemon_every_command_says_so(home: Home) -> None:
     assert (as_json.code, json.loads(as_json.out)["running"]) == (3, False)
 
 
-async def test_of_two_starts_at_once_there_is_one_daemon(home: Home) -> None:
+async def test_concurrent_starts_give_one_daemon(home: Home) -> None:
     told = await asyncio.gather(*(tinyagi(home, "start") for _ in range(3)))
 
     running = find_daemon(home)
@@ -147,7 +147,7 @@ async def test_a_second_daemon_in_the_foreground_is_refused(home: Home) -> None:
     assert "Traceback" not in refused.err
 
 
-async def test_after_a_kill_the_next_start_recovers_and_nothing_is_lost(home: Home) -> None:
+async def test_a_start_after_a_kill_recovers_every_message(home: Home) -> None:
     script(home, SLOW)
     await tinyagi(home, "start")
     killed = find_daemon(home)
@@ -161,7 +161,7 @@ async def test_after_a_kill_the_next_start_recovers_and_nothing_is_lost(home: Ho
 
         await until(store, is_processing)
         os.kill(killed.pid, signal.SIGKILL)
-        await seen(home, lambda sighting: not sighting.is_up)
+        await until_daemon(home, lambda daemon: not daemon.is_up)
         script(home, QUICK)
         started = await tinyagi(home, "start")
 
@@ -178,7 +178,7 @@ async def test_after_a_kill_the_next_start_recovers_and_nothing_is_lost(home: Ho
     assert any("Recovered" in line for line in (home.logs / "daemon.log").read_text().splitlines())
 
 
-async def test_a_stop_never_ends_a_stranger_with_the_daemons_number(home: Home) -> None:
+async def test_stop_never_kills_another_process_with_the_daemons_pid(home: Home) -> None:
     stranger = await asyncio.create_subprocess_exec("sleep", "60")
     home.pid_file.write_text(json.dumps({"pid": stranger.pid, "started": 1.0, "host": "127.0.0.1", "port": 9}))
     try:
@@ -193,14 +193,14 @@ async def test_a_stop_never_ends_a_stranger_with_the_daemons_number(home: Home) 
         assert await stranger.wait() == -signal.SIGKILL
 
 
-async def test_a_restart_through_the_api_comes_back_as_the_same_process(home: Home) -> None:
+async def test_a_restart_through_the_api_keeps_the_process(home: Home) -> None:
     await tinyagi(home, "start")
     before = find_daemon(home)
     assert before.url is not None
     async with AsyncClient(before.url) as client:
         await client.services.restart()
-    await seen(home, lambda sighting: sighting.url not in {None, before.url})
-    # Where it answers is written when it does.
+    await until_daemon(home, lambda daemon: daemon.url not in {None, before.url})
+    # The address is written once the daemon answers.
     after = find_daemon(home)
     assert after.url is not None
     async with AsyncClient(after.url) as client:
@@ -211,9 +211,9 @@ async def test_a_restart_through_the_api_comes_back_as_the_same_process(home: Ho
     assert (await tinyagi(home, "stop")).code == 0
 
 
-async def test_a_taken_port_is_told_with_the_remedy(home: Home) -> None:
+async def test_a_taken_port_is_reported_with_the_remedy(home: Home) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        furnish(home, server={"port": taken.getsockname()[1]})
+        prepare_home(home, server={"port": taken.getsockname()[1]})
         told = await tinyagi(home, "start")
 
     assert told.code == 1
@@ -222,7 +222,7 @@ async def test_a_taken_port_is_told_with_the_remedy(home: Home) -> None:
     assert not find_daemon(home).is_up
 
 
-async def test_settings_that_cannot_be_used_stop_nothing(home: Home) -> None:
+async def test_a_restart_with_broken_settings_keeps_the_daemon_running(home: Home) -> None:
     await tinyagi(home, "start")
     running = find_daemon(home)
     home.settings_file.write_text("{")
@@ -234,7 +234,7 @@ async def test_settings_that_cannot_be_used_stop_nothing(home: Home) -> None:
     assert (await tinyagi(home, "stop")).code == 0
 
 
-async def test_a_daemon_that_an_agent_starts_does_not_belong_to_its_run(home: Home) -> None:
+async def test_a_daemon_started_by_an_agent_does_not_belong_to_its_run(home: Home) -> None:
     await tinyagi(home, "start", TINYAGI_RUN=f"{home.home_id}:claim", TINYAGI_AGENT_ID="coder")
 
     environment = psutil.Process(find_daemon(home).pid).environ()
@@ -244,8 +244,8 @@ async def test_a_daemon_that_an_agent_starts_does_not_belong_to_its_run(home: Ho
     assert os.getsid(find_daemon(home).pid) == find_daemon(home).pid
 
 
-async def test_a_secret_is_in_no_file_of_the_logs(home: Home) -> None:
-    furnish(home, models={"anthropic": {"api_key": SECRET}}, queue={"attempts": 1})
+async def test_no_log_file_contains_a_secret(home: Home) -> None:
+    prepare_home(home, models={"anthropic": {"api_key": SECRET}}, queue={"attempts": 1})
     script(home, f'[[reply]]\nfail = "refused the key {SECRET} and {SECRET[:14]}"\n')
     (home.plugins / "leaky").mkdir()
     (home.plugins / "leaky" / "plugin.py").write_text(

@@ -30,7 +30,7 @@ def run(*arguments: str, patience: float = 250, **environment: str) -> subproces
     )
 
 
-def test_the_demo_survives_its_kill_and_says_so() -> None:
+def test_the_demo_recovers_from_its_kill_and_reports_it() -> None:
     done = run("demo", "--no-lake", "--json")
 
     assert done.returncode == 0, done.stderr
@@ -61,7 +61,7 @@ def test_the_demo_shows_each_conversation_as_a_tree() -> None:
     assert "Nothing lost, nothing doubled, every thread in order." in done.stdout
 
 
-def test_a_demo_that_stays_takes_the_port_of_the_environment() -> None:
+def test_a_demo_with_stay_uses_the_port_of_the_environment() -> None:
     with bind("127.0.0.1", 0) as free:
         port = free.getsockname()[1]
 
@@ -75,7 +75,7 @@ def test_a_demo_that_stays_takes_the_port_of_the_environment() -> None:
 
 
 @pytest.mark.timeout(600)
-def test_a_demo_ends_with_a_lake_that_says_what_its_log_says_and_may_stay() -> None:
+def test_the_lake_of_a_demo_agrees_with_its_event_log() -> None:
     done = run("demo", "--stay", "--json", patience=500)
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
@@ -94,7 +94,7 @@ def test_a_demo_ends_with_a_lake_that_says_what_its_log_says_and_may_stay() -> N
 
 
 def _assert_gold_is_right(home: Path, told: dict[str, Any]) -> None:
-    """Every figure, worked out again in plain Python from the events that the lake has."""
+    """Compare every figure with one computed in plain Python from the lake's events."""
     lake = Lake(home / "lake")
     events = [event for event in raw_events(home / "tinyagi.db") if event.id <= told["lake"]["through_id"]]
     assert len(events) == told["lake"]["events"]

@@ -1,4 +1,4 @@
-"""kill -9 of the real engine, again and again, while real children run: nothing lost, nothing doubled, no orphans."""
+"""kill -9 of the real engine while real children run: nothing is lost or repeated, and no child is orphaned."""
 
 import asyncio
 import json
@@ -25,10 +25,10 @@ from tinyagi.wiring import open_inbox
 PEOPLE = ("ada", "grace", "linus", "guido")
 AGENTS = ("coder", "writer", "tester")
 NEW = 12
-"""Messages before each kill: more than the engine gets done until then."""
+"""Messages before each kill: more than the engine finishes until then."""
 
-# Streams a text first, works a little, leaves a child behind that has a session of its own, and then answers. Coder
-# hands every second task on.
+# Streams a text, works a little, leaves behind a child in a separate session, and answers. Coder hands off every
+# second task.
 CLAUDE = """\
 #!/bin/bash
 prompt=$(cat)
@@ -44,8 +44,8 @@ echo '{"type":"result","subtype":"success","is_error":false,"result":"'"$answer"
 
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("kills", [6, pytest.param(30, marks=pytest.mark.soak)])
-async def test_an_engine_that_is_killed_again_and_again_loses_and_doubles_nothing(tmp_path: Path, kills: int) -> None:
-    home, dice = _furnish(tmp_path), random.Random(11)
+async def test_an_engine_killed_repeatedly_loses_and_repeats_nothing(tmp_path: Path, kills: int) -> None:
+    home, dice = _prepare_home(tmp_path), random.Random(11)
     async with open_inbox(home) as (store, inbox):
         for first in range(0, kills * NEW, NEW):
             for number in range(first, first + NEW):
@@ -53,23 +53,23 @@ async def test_an_engine_that_is_killed_again_and_again_loses_and_doubles_nothin
                 text = f"task {number // 3}"
                 await inbox.submit(Incoming(text, agent=agent, sender=person, message_id=f"api_{number:08d}"))
             async with _engine(home, tmp_path / "bin") as engine:
-                await _running(store)
+                await _until_running(store)
                 await asyncio.sleep(dice.random() * 0.2)
                 engine.kill()
                 await engine.wait()
         async with _engine(home, tmp_path / "bin") as engine:
-            await _drained(store)
+            await _until_drained(store)
             engine.send_signal(signal.SIGTERM)
             await engine.wait()
         events = await read_all(store.events)
 
-    _assert_nothing_lost_or_doubled(events, kills * NEW)
+    _assert_nothing_lost_or_repeated(events, kills * NEW)
     _assert_threads_in_order(events)
     assert Counter(event.type for event in events)["message_recovered"] > 0, "no kill hit a run"
     assert _children_of(home) == []
 
 
-def _assert_nothing_lost_or_doubled(events: list[RecordedEvent], sent: int) -> None:
+def _assert_nothing_lost_or_repeated(events: list[RecordedEvent], sent: int) -> None:
     received = [event.payload["message"] for event in events if event.type == "message_received"]
     answers = Counter(
         event.message_id for event in events if event.type == "response_ready" and event.payload["response"]["seq"] == 0
@@ -99,14 +99,14 @@ def _assert_threads_in_order(events: list[RecordedEvent]) -> None:
     assert all(numbers == sorted(numbers) for numbers in threads.values())
 
 
-def _furnish(folder: Path) -> Home:
+def _prepare_home(folder: Path) -> Home:
     home = Home(folder / "home")
     home.prepare()
     settings = {
         "workspace": {"path": str(folder / "workspace")},
         "agents": {agent: {"name": agent, "provider": "anthropic"} for agent in AGENTS},
         "teams": {"dev": {"name": "Dev", "agents": list(AGENTS), "leader_agent": "coder"}},
-        # A crash uses an attempt, and here the same message may meet many of them.
+        # Each crash uses an attempt, and one message may see many crashes here.
         "queue": {"attempts": 1000, "recover_seconds": 0.1, "kill_grace_seconds": 0.5},
         "limits": {"agent_messages_per_minute": 1000},
         "monitoring": {"heartbeat_interval": 0},
@@ -134,8 +134,8 @@ async def _engine(home: Home, programs: Path) -> AsyncIterator[asyncio.subproces
             await process.wait()
 
 
-async def _running(store: Store) -> None:
-    """Wait until a run of a live engine is going on."""
+async def _until_running(store: Store) -> None:
+    """Wait until a live engine runs a message."""
     while True:
         seen = store.changes.version
         lanes = await store.lanes.all()
@@ -151,7 +151,7 @@ async def _is_drained(store: Store) -> bool:
     return depth.pending == depth.processing == 0
 
 
-async def _drained(store: Store) -> None:
+async def _until_drained(store: Store) -> None:
     while True:
         seen = store.changes.version
         if await _is_drained(store):

@@ -1,4 +1,4 @@
-"""A real daemon with few file descriptors, and more idle connections than it may have."""
+"""A real daemon with few file descriptors, and more idle connections than descriptors."""
 
 import asyncio
 import contextlib
@@ -17,11 +17,11 @@ FILES = 256
 IDLE = 300
 
 
-def few_files() -> None:
+def limit_files() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (FILES, FILES))
 
 
-async def test_three_hundred_idle_connections_leave_a_daemon_with_256_files_responsive(tmp_path: Path) -> None:
+async def test_a_daemon_with_256_files_answers_despite_300_idle_connections(tmp_path: Path) -> None:
     home, port = Home(tmp_path / "home"), free_port()
     home.prepare()
     home.settings_file.write_text(
@@ -37,7 +37,7 @@ async def test_three_hundred_idle_connections_leave_a_daemon_with_256_files_resp
         *(sys.executable, "-m", "tinyagi", "run", "--home", str(home.path)),
         stderr=asyncio.subprocess.PIPE,
         env={name: value for name, value in os.environ.items() if name != "TINYAGI_API_PORT"},
-        preexec_fn=few_files,
+        preexec_fn=limit_files,
     )
     try:
         assert daemon.stderr is not None

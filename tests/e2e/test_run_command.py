@@ -1,4 +1,4 @@
-"""`tinyagi run` as a person uses it: first run, signals, mistakes in the settings, children that must not stay."""
+"""`tinyagi run` as a real process: first run, signals, broken settings and leftover children."""
 
 import asyncio
 import json
@@ -44,18 +44,18 @@ async def running(home: Home, **environment: str) -> AsyncIterator[asyncio.subpr
             await process.wait()
 
 
-async def said(process: asyncio.subprocess.Process, text: str) -> str:
-    """Read until this text has appeared."""
+async def read_until(process: asyncio.subprocess.Process, text: str) -> str:
+    """Read stderr until this text appears."""
     assert process.stderr is not None
     heard = ""
     while text not in heard:
         line = await process.stderr.readline()
-        assert line, f"it ended without saying {text!r}: {heard}"
+        assert line, f"it ended without printing {text!r}: {heard}"
         heard += line.decode()
     return heard
 
 
-def furnish(folder: Path, **agent: object) -> Home:
+def prepare_home(folder: Path, **agent: object) -> Home:
     home = Home(folder / "home")
     home.prepare()
     settings = {
@@ -71,7 +71,7 @@ def furnish(folder: Path, **agent: object) -> Home:
     return home
 
 
-async def one_is_processing(store: Store) -> None:
+async def until_processing(store: Store) -> None:
     while True:
         seen = store.changes.version
         if await store.queue.processing():
@@ -79,13 +79,13 @@ async def one_is_processing(store: Store) -> None:
         await store.changes.beyond(seen)
 
 
-async def test_the_first_run_makes_a_home_and_says_what_it_chose(tmp_path: Path) -> None:
+async def test_the_first_run_creates_a_home_and_reports_its_provider(tmp_path: Path) -> None:
     home = Home(tmp_path / "new")
-    # No agent program and no key: whatever this machine has is out of sight.
+    # No agent program and no key: those of this machine are hidden.
     bare = {"PATH": str(tmp_path), "HOME": str(tmp_path), "ANTHROPIC_API_KEY": "", "OPENAI_API_KEY": ""}
     bare["TINYAGI_API_PORT"] = str(free_port())
     async with running(home, **bare) as process:
-        heard = " ".join((await said(process, "Ctrl-C stops it")).split())
+        heard = " ".join((await read_until(process, "Ctrl-C stops it")).split())
         process.send_signal(signal.SIGINT)
         assert await process.wait() == 0
 
@@ -94,7 +94,7 @@ async def test_the_first_run_makes_a_home_and_says_what_it_chose(tmp_path: Path)
     assert home.settings_file.stat().st_mode & 0o077 == 0
 
 
-async def test_a_mistake_in_the_settings_is_a_sentence_with_its_place(tmp_path: Path) -> None:
+async def test_broken_settings_are_reported_with_the_line(tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
     home.prepare()
     home.settings_file.write_text('{"agents": {,}}')
@@ -107,8 +107,8 @@ async def test_a_mistake_in_the_settings_is_a_sentence_with_its_place(tmp_path: 
     assert home.settings_file.read_text() == '{"agents": {,}}'
 
 
-async def test_an_address_that_others_reach_is_not_opened_without_a_token(tmp_path: Path) -> None:
-    async with running(furnish(tmp_path), TINYAGI_API_HOST="0.0.0.0", TINYAGI_API_TOKEN="") as process:  # noqa: S104
+async def test_a_public_address_needs_a_token(tmp_path: Path) -> None:
+    async with running(prepare_home(tmp_path), TINYAGI_API_HOST="0.0.0.0", TINYAGI_API_TOKEN="") as process:  # noqa: S104
         _, errors = await process.communicate()
 
     assert process.returncode == 1
@@ -116,23 +116,23 @@ async def test_an_address_that_others_reach_is_not_opened_without_a_token(tmp_pa
     assert b"Traceback" not in errors
 
 
-async def test_a_daemon_that_an_agent_starts_does_not_end_with_the_agents_run(tmp_path: Path) -> None:
-    home = furnish(tmp_path)
+async def test_a_daemon_started_by_an_agent_outlives_the_agents_run(tmp_path: Path) -> None:
+    home = prepare_home(tmp_path)
     async with running(home, TINYAGI_RUN=f"{home.home_id}:no-such-claim", TINYAGI_AGENT_ID="coder") as process:
-        # It ends what runs have left behind before it says so: itself, if it still had their mark.
-        await said(process, "Ctrl-C stops it")
+        # Before this line it kills leftovers of runs: itself, if it still carried their mark.
+        await read_until(process, "Ctrl-C stops it")
         marks = psutil.Process(process.pid).environ()
 
     assert not {"TINYAGI_RUN", "TINYAGI_AGENT_ID"} & marks.keys()
 
 
-async def test_a_second_signal_does_not_wait_for_what_runs(tmp_path: Path) -> None:
-    home = furnish(tmp_path)
+async def test_a_second_signal_releases_the_current_run(tmp_path: Path) -> None:
+    home = prepare_home(tmp_path)
     async with running(home) as process, open_inbox(home) as (store, inbox):
         await inbox.submit(Incoming("work", agent="coder"))
-        await one_is_processing(store)
+        await until_processing(store)
         process.send_signal(signal.SIGTERM)
-        await said(process, "Finishing the current runs")
+        await read_until(process, "Finishing the current runs")
         process.send_signal(signal.SIGTERM)
         assert await process.wait() == 0
 
@@ -146,8 +146,8 @@ async def test_a_second_signal_does_not_wait_for_what_runs(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-async def test_no_child_outlives_the_engine_or_its_successor(tmp_path: Path, number: signal.Signals) -> None:
-    home = furnish(tmp_path, provider="anthropic")
+async def test_no_child_outlives_the_engine_and_the_next_start(tmp_path: Path, number: signal.Signals) -> None:
+    home = prepare_home(tmp_path, provider="anthropic")
     programs = tmp_path / "bin"
     programs.mkdir()
     (programs / "claude").write_text(HANGING_CLAUDE)
@@ -162,10 +162,10 @@ async def test_no_child_outlives_the_engine_or_its_successor(tmp_path: Path, num
             child = await _child(home)
             process.send_signal(number)
             await process.wait()
-        # What a kill leaves behind is ended by the next engine, before the message runs again.
+        # The next engine kills leftover children before the message runs again.
         await store.lanes.pause(AgentId("coder"))
         async with running(home, **path) as process:
-            await said(process, "Ctrl-C stops it")
+            await read_until(process, "Ctrl-C stops it")
 
             assert not child.is_running() or child.status() == psutil.STATUS_ZOMBIE
 

@@ -1,4 +1,4 @@
-"""A worker process for the crash tests: claims, pretends to work, hands on, completes or fails, until it is killed."""
+"""A worker process for the crash tests: claims, pretends to work, hands off, completes or fails, until it is killed."""
 
 import asyncio
 import contextlib

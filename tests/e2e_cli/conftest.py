@@ -1,4 +1,4 @@
-"""Only with the real programs at hand: `make e2e-cli` installs them and says where they are."""
+"""Collected only when the real programs are installed: `make e2e-cli` installs them and sets the variable."""
 
 import os
 

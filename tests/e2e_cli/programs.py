@@ -1,4 +1,4 @@
-"""The real programs, each with the provider that runs it and with what it needs to ask a model on loopback."""
+"""The real programs, each with its provider and the settings to call a model on loopback."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -25,7 +25,7 @@ class RealProgram:
     provider: Callable[[str], Provider]
     model: str
     path: str = ""
-    """Of the endpoint, below the server's address."""
+    """The path of the endpoint, below the server's address."""
     environment: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -33,7 +33,7 @@ class RealProgram:
         return str(Path(os.environ[FOLDER_VARIABLE], self.name))
 
     def request(self, llm: FakeLlm, home: Path, prompt: str, **fields: Any) -> RunRequest:
-        """A run in a workspace and a home of its own, so that no login and no setting of this user counts."""
+        """A run in a separate workspace and home, so that no login or setting of this user applies."""
         workspace = home / "workspace"
         workspace.mkdir(parents=True, exist_ok=True)
         defaults: dict[str, Any] = {

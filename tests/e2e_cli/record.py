@@ -1,4 +1,4 @@
-"""Records what the real programs print, for the tests that run without them: `python -m tests.e2e_cli.record`.
+"""Records the output of the real programs, for the tests that run without them: `python -m tests.e2e_cli.record`.
 
 Needs TINYAGI_CLIS, as the suite does. Writes tests/data/cli/<program>/<case>.json, without paths, keys and long lists.
 """
@@ -43,7 +43,7 @@ sys.exit(end.returncode)
 
 
 class Recorder:
-    """Stands between a provider and its program, and writes down each call."""
+    """Runs between a provider and its program, and records each call."""
 
     def __init__(self, program: RealProgram, llm: FakeLlm, home: Path) -> None:
         self._program, self._llm, self._home = program, llm, home
@@ -60,7 +60,7 @@ class Recorder:
         return self._program.request(self._llm, self._home, prompt)
 
     async def record(self, case: str, request: RunRequest) -> str | None:
-        """Run it and write the case; the session's id, when there was an answer."""
+        """Run the request and write the case; return the session's id if there was an answer."""
         self._log.unlink(missing_ok=True)
         session_id = None
         with suppress(RunFailed):

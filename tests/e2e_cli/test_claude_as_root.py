@@ -1,4 +1,4 @@
-"""The one program that refuses to work for root outside a sandbox says so, and our provider passes it on."""
+"""claude refuses to run as root outside a sandbox, and the provider passes on the reason."""
 
 import os
 from dataclasses import replace
@@ -14,7 +14,7 @@ from tinyagi.providers.claude import Claude
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root is refused")
-async def test_root_without_a_sandbox_is_told_what_is_wrong(tmp_path: Path) -> None:
+async def test_root_without_a_sandbox_is_refused_with_the_reason(tmp_path: Path) -> None:
     async with fake_llm() as llm:
         request = CLAUDE.request(llm, tmp_path, "hello")
         environment = {name: value for name, value in request.environment.items() if name != "IS_SANDBOX"}

@@ -25,8 +25,8 @@ async def llm() -> AsyncIterator[FakeLlm]:
 
 
 @pytest.fixture
-def home_of_its_own(program: RealProgram, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No login and no setting of this user counts."""
+def separate_user_home(program: RealProgram, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hides the logins and settings of this user."""
     monkeypatch.setenv("HOME", str(tmp_path / "user"))
     (tmp_path / "user").mkdir()
     for name, value in program.environment.items():
@@ -34,7 +34,7 @@ def home_of_its_own(program: RealProgram, tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @asynccontextmanager
-async def company(folder: Path, program: RealProgram, llm: FakeLlm) -> AsyncIterator[House]:
+async def opened_house(folder: Path, program: RealProgram, llm: FakeLlm) -> AsyncIterator[House]:
     house = House(folder, puppet=program.provider(program.executable))  # type: ignore[arg-type]
     house.settings["custom_providers"] = {
         "fake": {
@@ -51,11 +51,11 @@ async def company(folder: Path, program: RealProgram, llm: FakeLlm) -> AsyncIter
         yield house
 
 
-@pytest.mark.usefixtures("home_of_its_own")
-async def test_a_message_is_answered_its_session_resumed_and_its_usage_recorded(
+@pytest.mark.usefixtures("separate_user_home")
+async def test_messages_are_answered_in_one_session_and_their_usage_recorded(
     program: RealProgram, llm: FakeLlm, tmp_path: Path
 ) -> None:
-    async with company(tmp_path, program, llm) as house:
+    async with opened_house(tmp_path, program, llm) as house:
         await house.send("@coder {{say good morning}}", sender="Ada")
         await house.send("@coder {{shell echo from-the-shell}}", sender="Ada")
         await house.drained()
@@ -67,16 +67,16 @@ async def test_a_message_is_answered_its_session_resumed_and_its_usage_recorded(
     assert answers[0] == "good morning"
     assert "from-the-shell" in answers[1]
     assert all(step.payload["usage"]["output_tokens"] > 0 for step in steps)
-    # The second run resumed what the first one left, and left something itself.
+    # The second run resumed the session of the first one, and its session is stored.
     assert lost == []
     assert session is not None
 
 
-@pytest.mark.usefixtures("home_of_its_own")
-async def test_a_refused_request_is_tried_again_and_then_dies_with_its_reason(
+@pytest.mark.usefixtures("separate_user_home")
+async def test_a_refused_request_is_retried_and_then_dead_with_its_reason(
     program: RealProgram, llm: FakeLlm, tmp_path: Path
 ) -> None:
-    async with company(tmp_path, program, llm) as house:
+    async with opened_house(tmp_path, program, llm) as house:
         await house.send("@coder {{status 400}}", sender="Ada")
         await house.drained()
         (failed,) = await house.events("message_failed")
@@ -89,11 +89,11 @@ async def test_a_refused_request_is_tried_again_and_then_dies_with_its_reason(
     assert notice.sender == "Ada"
 
 
-@pytest.mark.usefixtures("home_of_its_own")
+@pytest.mark.usefixtures("separate_user_home")
 async def test_a_busy_model_holds_the_lane_and_uses_no_attempt(
     program: RealProgram, llm: FakeLlm, tmp_path: Path
 ) -> None:
-    async with company(tmp_path, program, llm) as house:
+    async with opened_house(tmp_path, program, llm) as house:
         await house.send("@coder {{status 429 30}}")
         held = await house.until_event("lane_held")
         (message,) = await house.messages()

@@ -30,7 +30,7 @@ def provider(program: RealProgram) -> Provider:
     return program.provider(program.executable)
 
 
-async def test_the_model_gets_prompt_and_instructions_and_its_answer_comes_back(
+async def test_the_model_gets_prompt_and_instructions_and_answers(
     program: RealProgram, provider: Provider, llm: FakeLlm, tmp_path: Path
 ) -> None:
     told = Told()
@@ -69,7 +69,7 @@ async def test_an_unknown_session_falls_back_to_a_new_one(
     assert result.session_id not in {None, session_id}
 
 
-async def test_a_tool_call_is_told_and_its_process_knows_the_agent(
+async def test_a_tool_call_is_reported_and_its_process_knows_the_agent(
     program: RealProgram, provider: Provider, llm: FakeLlm, tmp_path: Path
 ) -> None:
     told = Told()
@@ -78,7 +78,7 @@ async def test_a_tool_call_is_told_and_its_process_knows_the_agent(
     assert any("echo I am" in piece for piece in told.pieces[:-1])
 
 
-async def test_a_prompt_is_data_whatever_it_holds(
+async def test_a_prompt_is_never_interpreted(
     program: RealProgram, provider: Provider, llm: FakeLlm, tmp_path: Path
 ) -> None:
     prompt = "--help $(touch hacked) `touch hacked` ; ' \" \\ \x00 ü 日本"
@@ -90,7 +90,7 @@ async def test_a_prompt_is_data_whatever_it_holds(
     assert not (tmp_path / "workspace" / "hacked").exists()
 
 
-async def test_instructions_longer_than_an_argument_may_be_arrive_whole(
+async def test_instructions_longer_than_an_argument_arrive_whole(
     program: RealProgram, provider: Provider, llm: FakeLlm, tmp_path: Path
 ) -> None:
     instructions = "é" * 150_000 + " the end"
@@ -122,7 +122,7 @@ async def test_a_busy_endpoint_is_unavailable(
     assert (failure.kind, failure.needs_person) == (FailureKind.UNAVAILABLE, False)
 
 
-async def test_a_request_that_the_endpoint_finds_wrong_is_a_failure_of_the_message(
+async def test_a_bad_request_is_a_failure_of_the_message(
     program: RealProgram, provider: Provider, llm: FakeLlm, tmp_path: Path
 ) -> None:
     failure = await failure_of(provider, program.request(llm, tmp_path, "{{status 400}}"))
@@ -158,7 +158,7 @@ async def test_a_cancelled_run_leaves_no_process(
 
 
 @pytest.mark.parametrize("permissions", [Permissions.PLAN, Permissions.BYPASS])
-async def test_only_an_agent_that_may_write_writes(
+async def test_an_agent_writes_only_with_permission(
     program: RealProgram, provider: Provider, llm: FakeLlm, tmp_path: Path, permissions: Permissions
 ) -> None:
     request = program.request(llm, tmp_path, "{{shell touch written}}", permissions=permissions)
