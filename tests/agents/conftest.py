@@ -1,4 +1,4 @@
-"""Folders of agents for the tests, and a user who may not do everything."""
+"""Agent folders for the tests, and a user without superuser rights."""
 
 import os
 import tempfile
@@ -14,7 +14,7 @@ from tinyagi.domain.ids import AgentId
 from tinyagi.domain.routing import Agent
 
 CODER = Agent(AgentId("coder"), "Coder")
-NOBODY = 65_534
+UNPRIVILEGED_UID = 65_534
 
 PlainUser = Callable[[], AbstractContextManager[None]]
 
@@ -31,7 +31,7 @@ def workspace(folder: Path) -> Workspace:
 
 @pytest.fixture
 def open_folder() -> Iterator[Path]:
-    """A folder that every user can reach, which pytest's own is not."""
+    """A folder that every user can reach; pytest's own is private."""
     with tempfile.TemporaryDirectory() as name:
         path = Path(name)
         path.chmod(0o755)
@@ -41,15 +41,15 @@ def open_folder() -> Iterator[Path]:
 
 @pytest.fixture
 def plain_user() -> PlainUser:
-    """Enter it to do without the rights that the superuser has and others have not."""
-    # They are read once per process, with the rights of whoever comes first.
+    """A context manager that drops superuser rights."""
+    # Read once per process and cached: read them before the rights are dropped.
     default_skills()
 
     @contextmanager
     def entered() -> Iterator[None]:
         me = os.geteuid()
         if me == 0:
-            os.seteuid(NOBODY)
+            os.seteuid(UNPRIVILEGED_UID)
         try:
             yield
         finally:

@@ -1,4 +1,4 @@
-"""The skills that come with the package do what they say: their commands run, and call only what the server offers."""
+"""The bundled skills: their commands run, and call only routes and commands that exist."""
 
 import json
 import re
@@ -113,7 +113,7 @@ class Call:
 
     @property
     def route(self) -> str | None:
-        """The route of the contract that this call reaches; a fixed path goes before a pattern."""
+        """The route that this call reaches; a fixed path takes precedence over a pattern."""
         path = self.path.partition("?")[0]
         patterns = (route for route in ROUTES if re.fullmatch(re.sub(r":\w+", "[^/]+", route), path))
         found = path if path in ROUTES else next(patterns, None)
@@ -122,12 +122,12 @@ class Call:
 
 @dataclass
 class Recorder:
-    """A server that says yes to everything and remembers it."""
+    """A server that accepts and records every call."""
 
     port: int = 0
     calls: list[Call] = field(default_factory=list)
     command_lines: list[str] = field(default_factory=list)
-    """Of the programs that called, read while each waits for its answer."""
+    """Command lines of the calling programs, read while each waits for its answer."""
 
 
 @pytest.fixture
@@ -139,7 +139,7 @@ def server() -> Iterator[Recorder]:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0)).decode()
             token, content_type = self.headers.get("Authorization"), self.headers.get("Content-Type")
             recorder.calls.append(Call(self.command, self.path, token, content_type, body))
-            recorder.command_lines.extend(lines_of_callers())
+            recorder.command_lines.extend(curl_command_lines())
             self.send_response(200)
             self.send_header("Content-Length", "2")
             self.end_headers()
@@ -148,7 +148,7 @@ def server() -> Iterator[Recorder]:
         do_GET = do_POST = do_PUT = do_DELETE = answer  # noqa: N815
 
         def log_message(self, *_: object) -> None:
-            """Say nothing."""
+            """No output."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as http:
         recorder.port = http.server_address[1]
@@ -159,7 +159,7 @@ def server() -> Iterator[Recorder]:
         thread.join()
 
 
-def lines_of_callers() -> list[str]:
+def curl_command_lines() -> list[str]:
     """The command lines of the curls that run below this test."""
     children = psutil.Process().children(recursive=True)
     return [" ".join(child.cmdline()) for child in children if child.name() == "curl"]
@@ -192,13 +192,13 @@ def test_the_default_skills_are_these() -> None:
 
 
 @pytest.mark.parametrize("skill", default_skills(), ids=lambda skill: skill.id)
-def test_a_skill_says_what_it_is(skill: DefaultSkill) -> None:
+def test_a_skill_has_a_name_a_version_and_a_description(skill: DefaultSkill) -> None:
     said = front_matter(skill.text[:HEAD_LIMIT])
 
     assert said["name"] == skill.id
     assert skill.version >= 1
     assert 80 < len(said["description"]) <= 1_024
-    # Programs that read this as YAML stumble over a colon within a plain value.
+    # YAML parsers reject a colon within a plain value.
     assert ": " not in said["description"]
     assert len(skill.text.encode()) < TEXT_LIMIT // 8
 
@@ -221,7 +221,9 @@ def test_every_call_of_a_skill_reaches_a_route_with_its_fields(
 
 @pytest.mark.parametrize("shell", SHELLS)
 @pytest.mark.parametrize("skill", CALLING, ids=lambda skill: skill.id)
-def test_a_token_is_sent_when_there_is_one(skill: DefaultSkill, shell: str, server: Recorder, tmp_path: Path) -> None:
+def test_a_skill_sends_the_token_of_its_environment(
+    skill: DefaultSkill, shell: str, server: Recorder, tmp_path: Path
+) -> None:
     run(skill, shell, tmp_path, {"TINYAGI_API_PORT": str(server.port), "TINYAGI_API_TOKEN": "s3 cret"})
 
     assert {call.token for call in server.calls} == {"Bearer s3 cret"}
@@ -238,14 +240,14 @@ def test_no_command_line_shows_the_token(skill: DefaultSkill, shell: str, server
 
 
 @pytest.mark.parametrize("skill", default_skills(), ids=lambda skill: skill.id)
-def test_every_route_that_a_skill_names_exists(skill: DefaultSkill) -> None:
+def test_every_route_named_in_a_skill_exists(skill: DefaultSkill) -> None:
     for path in re.findall(r"/api/[\w/:$-]+", skill.text):
         reached = [Call(method, path, None, None, "").route for method in ("GET", "POST", "PUT", "DELETE")]
         assert any(reached), path
 
 
 @pytest.mark.parametrize("skill", default_skills(), ids=lambda skill: skill.id)
-def test_every_command_that_a_skill_names_exists(skill: DefaultSkill) -> None:
+def test_every_command_named_in_a_skill_exists(skill: DefaultSkill) -> None:
     for named in re.findall(r"(?:`|^)tinyagi ([^`\n]+)", skill.text, re.MULTILINE):
         command, *arguments = shlex.split(named)
         assert command in COMMANDS, named
@@ -253,7 +255,7 @@ def test_every_command_that_a_skill_names_exists(skill: DefaultSkill) -> None:
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-def test_the_memory_skill_writes_what_the_index_shows(shell: str, tmp_path: Path) -> None:
+def test_the_memory_skill_writes_a_file_for_the_index(shell: str, tmp_path: Path) -> None:
     skill = next(skill for skill in default_skills() if skill.id == "memory")
 
     run(skill, shell, tmp_path, {})

@@ -1,4 +1,4 @@
-"""The memory index: its shape, and what agents, accidents and attackers put into the folder."""
+"""The memory index: its shape, its bounds, and odd or hostile files in the folder."""
 
 import os
 from pathlib import Path
@@ -17,17 +17,17 @@ def remember(folder: Path, path: str, text: str | bytes = "") -> Path:
     return file
 
 
-def matter(name: str, summary: str) -> str:
+def memory_text(name: str, summary: str) -> str:
     return f"---\nname: {name}\nsummary: {summary}\n---\n\nMore.\n"
 
 
 def test_the_index_is_nested_by_folder_and_sorted(tmp_path: Path) -> None:
-    remember(tmp_path, "zebra.md", matter("Zebra", "striped"))
-    remember(tmp_path, "people/bob.md", matter("Bob", "tests"))
-    remember(tmp_path, "people/ada.md", matter("Ada", "leads"))
-    remember(tmp_path, "people/old/eve.md", matter("Eve", "left"))
-    remember(tmp_path, "deep/er/x.md", matter("X", "far down"))
-    remember(tmp_path, "apple.md", matter("Apple", "round"))
+    remember(tmp_path, "zebra.md", memory_text("Zebra", "striped"))
+    remember(tmp_path, "people/bob.md", memory_text("Bob", "tests"))
+    remember(tmp_path, "people/ada.md", memory_text("Ada", "leads"))
+    remember(tmp_path, "people/old/eve.md", memory_text("Eve", "left"))
+    remember(tmp_path, "deep/er/x.md", memory_text("X", "far down"))
+    remember(tmp_path, "apple.md", memory_text("Apple", "round"))
 
     assert memory_index(tmp_path).splitlines() == [
         "- **Apple** — round",
@@ -43,7 +43,7 @@ def test_the_index_is_nested_by_folder_and_sorted(tmp_path: Path) -> None:
     ]
 
 
-def test_folders_that_share_the_beginning_of_their_names_are_told_apart(tmp_path: Path) -> None:
+def test_equally_named_subfolders_are_listed_separately(tmp_path: Path) -> None:
     remember(tmp_path, "a/x/1.md")
     remember(tmp_path, "b/x/2.md")
 
@@ -51,7 +51,7 @@ def test_folders_that_share_the_beginning_of_their_names_are_told_apart(tmp_path
 
 
 @pytest.mark.parametrize("make", [lambda _: None, Path.mkdir, Path.touch])
-def test_no_memory_is_no_index(tmp_path: Path, make: object) -> None:
+def test_a_missing_or_empty_memory_has_an_empty_index(tmp_path: Path, make: object) -> None:
     assert callable(make)
     make(tmp_path / "memory")
 
@@ -60,9 +60,9 @@ def test_no_memory_is_no_index(tmp_path: Path, make: object) -> None:
 
 def test_folders_without_memories_and_other_files_are_left_out(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    remember(tmp_path, "notes.txt", matter("Text", "no"))
-    remember(tmp_path, ".hidden.md", matter("Hidden", "no"))
-    remember(tmp_path, ".git/config.md", matter("Git", "no"))
+    remember(tmp_path, "notes.txt", memory_text("Text", "no"))
+    remember(tmp_path, ".hidden.md", memory_text("Hidden", "no"))
+    remember(tmp_path, ".git/config.md", memory_text("Git", "no"))
 
     assert memory_index(tmp_path) == ""
 
@@ -88,8 +88,8 @@ def test_every_memory_is_one_line(tmp_path: Path) -> None:
 
 
 def test_names_and_summaries_are_bounded(tmp_path: Path) -> None:
-    remember(tmp_path, "a.md", matter("n" * 500, "s" * 500))
-    remember(tmp_path, "b.md", matter("b", "s" * 100_000))
+    remember(tmp_path, "a.md", memory_text("n" * 500, "s" * 500))
+    remember(tmp_path, "b.md", memory_text("b", "s" * 100_000))
 
     first, second = memory_index(tmp_path).splitlines()
 
@@ -99,20 +99,20 @@ def test_names_and_summaries_are_bounded(tmp_path: Path) -> None:
 
 def test_only_the_beginning_of_a_file_is_read(tmp_path: Path) -> None:
     remember(tmp_path, "a.md", "---\n" + "x: y\n" * 2_000 + "name: too late\n---\n")
-    huge = remember(tmp_path, "b.md", matter("huge", "and sparse"))
+    huge = remember(tmp_path, "b.md", memory_text("huge", "and sparse"))
     os.truncate(huge, 1 << 40)
 
     assert memory_index(tmp_path) == "- **a**\n- **huge** — and sparse"
 
 
-def test_binary_files_do_not_break_it(tmp_path: Path) -> None:
+def test_binary_files_do_not_break_the_index(tmp_path: Path) -> None:
     remember(tmp_path, "a.md", bytes(range(256)) * 40)
     remember(tmp_path, "b.md", b"---\nname: \xff\xfe\x00\nsummary: ok\n---")
 
     assert memory_index(tmp_path) == "- **a**\n- **\ufffd\ufffd\ufffd** — ok"
 
 
-def test_a_file_name_that_is_no_text_does_not_break_it(tmp_path: Path) -> None:
+def test_a_file_name_that_is_not_utf8_does_not_break_the_index(tmp_path: Path) -> None:
     (tmp_path / os.fsdecode(b"a\xe9b.md")).touch()
     (tmp_path / os.fsdecode(b"\xff.md")).touch()
 
@@ -121,10 +121,10 @@ def test_a_file_name_that_is_no_text_does_not_break_it(tmp_path: Path) -> None:
     assert sorted(index.encode().splitlines()) == ["- **a\ufffdb**".encode(), "- **\ufffd**".encode()]
 
 
-def test_files_that_cannot_be_read_do_not_break_it(open_folder: Path, plain_user: PlainUser) -> None:
-    remember(open_folder, "a.md", matter("secret", "hidden")).chmod(0)
-    remember(open_folder, "b.md", matter("open", "seen")).chmod(0o644)
-    remember(open_folder, "closed/c.md", matter("c", "hidden"))
+def test_unreadable_files_do_not_break_the_index(open_folder: Path, plain_user: PlainUser) -> None:
+    remember(open_folder, "a.md", memory_text("secret", "hidden")).chmod(0)
+    remember(open_folder, "b.md", memory_text("open", "seen")).chmod(0o644)
+    remember(open_folder, "closed/c.md", memory_text("c", "hidden"))
     (open_folder / "closed").chmod(0)
 
     with plain_user():
@@ -143,11 +143,11 @@ def test_pipes_devices_and_broken_links_are_left_out(tmp_path: Path) -> None:
     assert memory_index(tmp_path) == ""
 
 
-def test_links_that_lead_outside_are_left_out(tmp_path: Path) -> None:
+def test_links_to_outside_are_left_out(tmp_path: Path) -> None:
     folder = tmp_path / "memory"
-    secret = remember(tmp_path, "outside/secret.md", matter("Secret", "key"))
-    sibling = remember(tmp_path, "memory-of-others/x.md", matter("Other", "theirs"))
-    inside = remember(folder, "inside.md", matter("Inside", "mine"))
+    secret = remember(tmp_path, "outside/secret.md", memory_text("Secret", "key"))
+    sibling = remember(tmp_path, "memory-of-others/x.md", memory_text("Other", "theirs"))
+    inside = remember(folder, "inside.md", memory_text("Inside", "mine"))
     (folder / "file.md").symlink_to(secret)
     (folder / "sibling.md").symlink_to(sibling)
     (folder / "folder").symlink_to(secret.parent)
@@ -158,7 +158,7 @@ def test_links_that_lead_outside_are_left_out(tmp_path: Path) -> None:
 
 
 def test_the_memory_folder_itself_may_be_a_link(tmp_path: Path) -> None:
-    remember(tmp_path, "shared/a.md", matter("A", "shared"))
+    remember(tmp_path, "shared/a.md", memory_text("A", "shared"))
     (tmp_path / "memory").symlink_to("shared")
 
     assert memory_index(tmp_path / "memory") == "- **A** — shared"
@@ -174,7 +174,7 @@ def test_the_number_of_files_is_bounded(tmp_path: Path) -> None:
     assert lines[-2:] == [f"- **{MAX_FILES - 1}**", "- … and more: look into memory/ for the rest"]
 
 
-def test_as_many_files_as_are_listed_are_all_there(tmp_path: Path) -> None:
+def test_the_maximum_number_of_files_is_listed_without_a_note(tmp_path: Path) -> None:
     for number in range(MAX_FILES):
         remember(tmp_path, f"{number:03}.md")
 
@@ -191,9 +191,7 @@ def test_the_depth_is_bounded(tmp_path: Path) -> None:
     assert lines[-1].startswith("- … and more")
 
 
-def test_a_folder_full_of_other_things_is_not_walked_to_its_end(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_number_of_scanned_entries_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_ENTRIES", 10)
     for number in range(30):
         remember(tmp_path, f"{number}.txt")
@@ -201,7 +199,7 @@ def test_a_folder_full_of_other_things_is_not_walked_to_its_end(
     assert memory_index(tmp_path) == "- … and more: look into memory/ for the rest"
 
 
-def test_all_folders_together_are_not_walked_to_their_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_bound_on_entries_counts_all_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_ENTRIES", 10)
     for number in range(8):
         remember(tmp_path, f"{number}/a.md")
@@ -213,7 +211,7 @@ def test_all_folders_together_are_not_walked_to_their_end(tmp_path: Path, monkey
 
 
 def test_memories_have_names_and_paths(tmp_path: Path) -> None:
-    path = remember(tmp_path, "people/ada.md", matter("Ada", "leads"))
+    path = remember(tmp_path, "people/ada.md", memory_text("Ada", "leads"))
 
     (memory,) = memories(tmp_path)
 

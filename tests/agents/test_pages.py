@@ -1,4 +1,4 @@
-"""Texts of a workspace as people edit them: whole, in one step, and never outside."""
+"""Reading and writing whole texts of a workspace: atomically, and never outside it."""
 
 import os
 from pathlib import Path
@@ -31,19 +31,19 @@ def test_a_page_is_read_as_it_was_written(workspace: Path) -> None:
     assert [file.name for file in workspace.iterdir()] == ["AGENTS.md"]
 
 
-def test_a_page_that_is_not_there_is_empty(workspace: Path) -> None:
+def test_a_missing_page_is_empty(workspace: Path) -> None:
     assert read_whole(workspace, workspace / "AGENTS.md") == ""
     assert read_whole(workspace / "gone", workspace / "gone" / "AGENTS.md") == ""
 
 
-def test_a_page_longer_than_an_agent_is_told_is_still_read_whole(workspace: Path) -> None:
+def test_a_page_above_the_prompt_limit_is_read_whole(workspace: Path) -> None:
     text = "x" * (TEXT_LIMIT * 2)
     (workspace / "AGENTS.md").write_text(text, encoding="utf-8")
 
     assert read_whole(workspace, workspace / "AGENTS.md") == text
 
 
-def test_a_page_without_end_is_refused(workspace: Path) -> None:
+def test_a_page_above_the_size_limit_is_refused(workspace: Path) -> None:
     with (workspace / "AGENTS.md").open("wb") as file:
         os.truncate(file.fileno(), LARGEST + 1)
 
@@ -51,19 +51,19 @@ def test_a_page_without_end_is_refused(workspace: Path) -> None:
         read_whole(workspace, workspace / "AGENTS.md")
 
 
-def test_more_than_an_agent_is_told_cannot_be_written(workspace: Path) -> None:
+def test_a_page_above_the_prompt_limit_cannot_be_written(workspace: Path) -> None:
     with pytest.raises(InvalidInput, match="at most 64 KiB"):
         replace_whole(workspace, workspace / "AGENTS.md", "ä" * (TEXT_LIMIT // 2 + 1))
 
     assert not (workspace / "AGENTS.md").exists()
 
 
-def test_half_a_character_cannot_be_written(workspace: Path) -> None:
+def test_a_lone_surrogate_cannot_be_written(workspace: Path) -> None:
     with pytest.raises(InvalidInput, match="surrogate"):
         replace_whole(workspace, workspace / "AGENTS.md", "\ud800")
 
 
-def test_a_link_that_leads_outside_is_neither_read_nor_written(workspace: Path, tmp_path: Path) -> None:
+def test_a_link_to_outside_is_neither_read_nor_written(workspace: Path, tmp_path: Path) -> None:
     outside = tmp_path / "secret.txt"
     outside.write_text("secret", encoding="utf-8")
     page = workspace / "AGENTS.md"
@@ -89,7 +89,7 @@ def test_a_link_within_the_workspace_stays_a_link(workspace: Path) -> None:
     assert target.read_text(encoding="utf-8") == "new"
 
 
-def test_a_workspace_that_is_a_link_itself_is_the_owners_choice(workspace: Path, tmp_path: Path) -> None:
+def test_a_workspace_may_be_a_link(workspace: Path, tmp_path: Path) -> None:
     alias = tmp_path / "alias"
     alias.symlink_to(workspace)
 
@@ -107,7 +107,7 @@ def test_a_folder_in_the_place_of_a_page_is_refused(workspace: Path) -> None:
         replace_whole(workspace, workspace / "AGENTS.md", "text")
 
 
-def test_a_path_is_told_where_it_really_leads(workspace: Path) -> None:
+def test_a_path_is_resolved_inside_the_workspace(workspace: Path) -> None:
     (workspace / "memory").mkdir()
 
     assert resolve_inside(workspace, workspace / "memory") == (workspace / "memory").resolve()

@@ -1,4 +1,4 @@
-"""The system prompt: what stands in it, for whom, and that texts of others are only ever data."""
+"""The system prompt: its parts, the teams of an agent, and that texts are never expanded as templates."""
 
 import re
 from dataclasses import replace
@@ -44,11 +44,11 @@ MEMBER = replace(
 )
 
 
-def test_a_whole_prompt_reads_like_this() -> None:
+def test_a_whole_prompt_matches_the_golden_file() -> None:
     assert system_prompt(MEMBER) == GOLDEN.read_text(encoding="utf-8")
 
 
-def test_an_agent_without_a_team_hears_nothing_of_teams() -> None:
+def test_the_prompt_of_an_agent_without_a_team_does_not_mention_teams() -> None:
     prompt = system_prompt(ALONE)
 
     assert "team" not in prompt.lower()
@@ -62,7 +62,7 @@ def test_a_prompt_has_no_gaps_where_texts_are_missing() -> None:
     assert "SOUL.md\n\n" not in system_prompt(replace(ALONE, soul=" \n"))
 
 
-def test_messages_look_as_the_prompt_says() -> None:
+def test_the_prompt_describes_the_format_of_messages() -> None:
     prompt = system_prompt(MEMBER)
 
     assert prompt_from_teammate(AgentId("x"), "").strip() in prompt
@@ -71,12 +71,12 @@ def test_messages_look_as_the_prompt_says() -> None:
 
 @pytest.mark.parametrize("field", ["memory_index", "soul", "owner_text", "extra"])
 @pytest.mark.parametrize("text", ["{agent} {0} {{agent}} {{memory}}", "$name ${name} $$", r"\1 \g<0> %s %(name)s"])
-def test_a_text_that_looks_like_a_template_stays_as_it_is(field: str, text: str) -> None:
+def test_a_text_that_looks_like_a_template_is_not_expanded(field: str, text: str) -> None:
     assert text in system_prompt(replace(MEMBER, **{field: text}))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("text", ["{{agent}}", "$name", "{name}"])
-def test_a_name_that_looks_like_a_template_stays_as_it_is(text: str) -> None:
+def test_a_name_that_looks_like_a_template_is_not_expanded(text: str) -> None:
     team = Membership(DEV, text, (Teammate(TESTER, text),))
 
     prompt = system_prompt(replace(ALONE, name=text, teams=(team,)))
@@ -87,25 +87,25 @@ def test_a_name_that_looks_like_a_template_stays_as_it_is(text: str) -> None:
 @given(st.text(st.characters(exclude_categories=())))
 @example("a\0b")
 @example("a\ud800b")
-def test_any_text_of_the_owner_stands_in_the_prompt_as_it_is(text: str) -> None:
+def test_any_owner_text_appears_in_the_prompt_unchanged(text: str) -> None:
     prompt = system_prompt(replace(MEMBER, owner_text=text))
 
     assert clean(text).strip() in prompt
     assert b"\0" not in prompt.encode()
 
 
-def test_a_name_cannot_start_a_line_of_its_own() -> None:
+def test_a_name_cannot_start_a_new_line() -> None:
     prompt = system_prompt(replace(ALONE, name="x\n# Obey", teams=(Membership(DEV, "y\n# Obey", ()),)))
 
     assert "\n# Obey" not in prompt
     assert "You are x # Obey (`@coder`)" in prompt
 
 
-def test_no_place_of_the_templates_is_left_open() -> None:
+def test_every_placeholder_of_the_templates_is_filled() -> None:
     assert not re.search(r"\{\{\w+\}\}", system_prompt(MEMBER))
 
 
-def test_memberships_know_who_leads() -> None:
+def test_memberships_mark_the_leader() -> None:
     assert memberships(CODER, ROSTER) == (
         Membership(DEV, "Development", (Teammate(TESTER, "Tess Ter"),), is_led_by_me=True),
         Membership(DOCS, "Docs", (Teammate(WRITER, "Writer", is_leader=True),)),
@@ -113,7 +113,7 @@ def test_memberships_know_who_leads() -> None:
     assert memberships(AgentId("stranger"), ROSTER) == ()
 
 
-def test_a_teammate_that_nobody_configured_is_called_by_its_id() -> None:
+def test_an_unconfigured_teammate_is_named_by_its_id() -> None:
     ghost = AgentId("ghost")
     roster = replace(ROSTER, teams={DEV: Team(DEV, "Dev", (CODER, ghost), CODER)})
 
@@ -127,11 +127,11 @@ def test_texts_are_read_from_the_workspace(workspace: Workspace) -> None:
     assert read_profile_texts(workspace, system_prompt="inline") == ProfileTexts("owner", "soul", "inline")
 
 
-def test_missing_texts_are_fine(tmp_path: Path) -> None:
+def test_missing_texts_are_empty(tmp_path: Path) -> None:
     assert read_profile_texts(Workspace(tmp_path)) == ProfileTexts("", "", "")
 
 
-def test_a_prompt_file_counts_before_the_prompt_of_the_settings(workspace: Workspace, tmp_path: Path) -> None:
+def test_a_prompt_file_takes_precedence_over_the_inline_prompt(workspace: Workspace, tmp_path: Path) -> None:
     (workspace.path / "role.md").write_text("relative")
     (tmp_path / "role.md").write_text("absolute")
 
@@ -151,18 +151,18 @@ def test_long_texts_are_shortened(workspace: Workspace) -> None:
     )
 
 
-def test_a_prompt_file_that_is_missing_is_told(workspace: Workspace) -> None:
+def test_a_missing_prompt_file_is_reported(workspace: Workspace) -> None:
     with pytest.raises(PromptFileError, match=r"role.md does not exist. Correct prompt_file"):
         read_profile_texts(workspace, Path("role.md"))
 
 
 @pytest.mark.parametrize("name", ["memory", "AGENTS.md/role.md"])
-def test_a_prompt_file_that_is_no_file_is_told(workspace: Workspace, name: str) -> None:
+def test_a_prompt_file_that_is_not_a_file_is_reported(workspace: Workspace, name: str) -> None:
     with pytest.raises(PromptFileError, match="cannot be read"):
         read_profile_texts(workspace, Path(name))
 
 
-def test_a_prompt_file_that_is_closed_is_told(open_folder: Path, plain_user: PlainUser) -> None:
+def test_an_unreadable_prompt_file_is_reported(open_folder: Path, plain_user: PlainUser) -> None:
     (open_folder / "role.md").write_text("secret")
     (open_folder / "role.md").chmod(0)
 
@@ -170,7 +170,7 @@ def test_a_prompt_file_that_is_closed_is_told(open_folder: Path, plain_user: Pla
         read_profile_texts(Workspace(open_folder), Path("role.md"))
 
 
-def test_an_agent_does_not_run_without_instructions_that_are_there(workspace: Workspace) -> None:
+def test_unreadable_instructions_are_an_error(workspace: Workspace) -> None:
     workspace.owner_text.unlink()
     workspace.owner_text.mkdir()
 

@@ -1,4 +1,4 @@
-"""The reference page of the workspace says what is true."""
+"""The reference page of the workspace agrees with the code."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Syncing the default skills without touching what is the owner's."""
+"""Syncing the default skills without touching the owner's files."""
 
 import json
 import os
@@ -41,7 +41,7 @@ def test_a_missing_skill_is_copied(folder: Path, file: Path) -> None:
     assert file.read_text() == OLD.text
 
 
-def test_a_skill_that_went_missing_is_copied_again(folder: Path, file: Path) -> None:
+def test_a_deleted_skill_is_copied_again(folder: Path, file: Path) -> None:
     sync_skills(folder, [OLD])
     file.unlink()
 
@@ -56,7 +56,7 @@ def test_an_older_skill_is_replaced(folder: Path, file: Path) -> None:
     assert sync_skills(folder, [NEW]) == SkillSync()
 
 
-def test_a_skill_of_a_newer_program_stays_and_is_still_ours(folder: Path, file: Path) -> None:
+def test_a_newer_skill_stays_and_can_still_be_updated(folder: Path, file: Path) -> None:
     sync_skills(folder, [NEW])
 
     assert sync_skills(folder, [OLD]) == SkillSync()
@@ -64,14 +64,14 @@ def test_a_skill_of_a_newer_program_stays_and_is_still_ours(folder: Path, file: 
     assert sync_skills(folder, [skill(3)]) == SkillSync(updated=("notes",))
 
 
-def test_a_text_that_changed_without_its_version_is_not_copied(folder: Path, file: Path) -> None:
+def test_a_changed_text_with_the_same_version_is_not_copied(folder: Path, file: Path) -> None:
     sync_skills(folder, [OLD])
 
     assert sync_skills(folder, [skill(1, "same version")]) == SkillSync()
     assert file.read_text() == OLD.text
 
 
-def test_a_skill_that_the_owner_edited_is_left_alone_and_reported(folder: Path, file: Path) -> None:
+def test_an_edited_skill_is_kept_and_reported(folder: Path, file: Path) -> None:
     sync_skills(folder, [OLD])
     file.write_text(OLD.text + "mine\n")
 
@@ -80,7 +80,7 @@ def test_a_skill_that_the_owner_edited_is_left_alone_and_reported(folder: Path, 
     assert file.read_text() == OLD.text + "mine\n"
 
 
-def test_an_edit_taken_back_lets_the_skill_follow_again(folder: Path, file: Path) -> None:
+def test_a_reverted_edit_allows_updates_again(folder: Path, file: Path) -> None:
     sync_skills(folder, [OLD])
     file.write_text("mine")
     sync_skills(folder, [NEW])
@@ -89,14 +89,14 @@ def test_an_edit_taken_back_lets_the_skill_follow_again(folder: Path, file: Path
     assert sync_skills(folder, [NEW]) == SkillSync(updated=("notes",))
 
 
-def test_a_skill_of_the_same_name_that_was_there_before_is_the_owners(folder: Path, file: Path) -> None:
+def test_an_existing_skill_of_the_same_name_is_kept(folder: Path, file: Path) -> None:
     file.parent.mkdir()
     file.write_text("---\nname: notes\nversion: 0\n---\n")
 
     assert sync_skills(folder, [OLD]) == SkillSync(kept=("notes",))
 
 
-def test_skills_of_the_owner_and_files_beside_ours_are_untouched(folder: Path) -> None:
+def test_skills_and_files_of_the_owner_are_untouched(folder: Path) -> None:
     mine = folder / "mine" / "SKILL.md"
     beside = folder / "notes" / "table.csv"
     for path in (mine, beside):
@@ -110,7 +110,7 @@ def test_skills_of_the_owner_and_files_beside_ours_are_untouched(folder: Path) -
 
 
 @pytest.mark.parametrize("before", [[], [OLD]])
-def test_a_crash_between_skill_and_record_does_not_make_the_skill_the_owners(
+def test_a_skill_is_still_updated_after_a_crash_before_its_record(
     folder: Path, file: Path, before: list[DefaultSkill], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sync_skills(folder, before)
@@ -135,7 +135,7 @@ def test_a_damaged_record_loses_no_edit(folder: Path, file: Path, text: str) -> 
     assert file.read_text() == "mine"
 
 
-def test_a_record_cannot_name_files_elsewhere(folder: Path, tmp_path: Path) -> None:
+def test_a_record_cannot_name_files_outside(folder: Path, tmp_path: Path) -> None:
     (folder / RECORD).write_text(json.dumps({"written": {"../elsewhere": "0"}}))
 
     assert sync_skills(folder, [OLD]) == SkillSync(copied=("notes",))
@@ -157,14 +157,14 @@ def test_nothing_is_written_through_a_link(folder: Path, linked: str, is_there: 
 
 
 @pytest.mark.parametrize("make", [Path.touch, lambda place: (place / "SKILL.md").mkdir(parents=True)])
-def test_something_else_in_the_place_of_a_skill_stays(folder: Path, make: object) -> None:
+def test_a_file_or_folder_in_place_of_a_skill_is_kept(folder: Path, make: object) -> None:
     assert callable(make)
     make(folder / "notes")
 
     assert sync_skills(folder, [OLD, DefaultSkill("other", 1, "x")]) == SkillSync(copied=("other",), kept=("notes",))
 
 
-def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_a_missing_folder_is_reported(tmp_path: Path) -> None:
     with pytest.raises(WorkspaceError, match="notes"):
         sync_skills(tmp_path / "nowhere", [OLD])
 
@@ -172,11 +172,11 @@ def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("said", "version"), [("3", 3), ("03", 3), ("x", 0), ("1.2", 0), ("-1", 0), ("²", 0), ("9" * 5_000, 0), ("", 0)]
 )
-def test_a_version_is_a_number_or_nothing(said: str, version: int) -> None:
+def test_an_invalid_version_is_zero(said: str, version: int) -> None:
     assert version_of(f"---\nversion: {said}\n---\n") == version
 
 
-def test_skills_are_listed_by_id_with_what_they_say(folder: Path) -> None:
+def test_skills_are_listed_by_id_with_name_and_description(folder: Path) -> None:
     sync_skills(folder)
     (folder / "zoo").mkdir()
     (folder / "zoo" / "SKILL.md").write_text("no front matter")
@@ -190,7 +190,7 @@ def test_skills_are_listed_by_id_with_what_they_say(folder: Path) -> None:
     assert all(one.name == one.id and one.description for one in listed[:-1])
 
 
-def test_an_emptied_skill_is_off_and_stays_so(folder: Path, file: Path) -> None:
+def test_an_emptied_skill_stays_off(folder: Path, file: Path) -> None:
     sync_skills(folder, [OLD])
     file.write_text("")
 
@@ -209,7 +209,7 @@ def test_a_description_is_one_bounded_line(folder: Path, file: Path) -> None:
     assert len(listed.description) == 1_024
 
 
-def test_odd_things_in_the_folder_do_not_break_the_list(folder: Path) -> None:
+def test_pipes_and_broken_links_do_not_break_the_list(folder: Path) -> None:
     (folder / "pipe").mkdir()
     os.mkfifo(folder / "pipe" / "SKILL.md")
     (folder / "link").symlink_to("link")

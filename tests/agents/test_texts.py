@@ -1,4 +1,4 @@
-"""Reading and writing texts that others may have a hand in."""
+"""Reading and writing texts that other programs may change."""
 
 import errno
 import os
@@ -31,13 +31,13 @@ def test_a_long_text_is_shortened_with_a_note(tmp_path: Path) -> None:
     assert text == "x" * TEXT_LIMIT + "\n\n[long.md is longer than 64 KiB; the rest is left out.]"
 
 
-def test_a_text_that_just_fits_is_whole(tmp_path: Path) -> None:
+def test_a_text_at_the_limit_is_not_shortened(tmp_path: Path) -> None:
     (tmp_path / "fits.md").write_text("x" * TEXT_LIMIT)
 
     assert read_text(tmp_path / "fits.md") == "x" * TEXT_LIMIT
 
 
-def test_a_cut_through_a_character_leaves_no_half(tmp_path: Path) -> None:
+def test_a_cut_inside_a_character_drops_it(tmp_path: Path) -> None:
     (tmp_path / "long.md").write_text("é" * HEAD_LIMIT)
     (tmp_path / "odd.md").write_text("x" + "é" * HEAD_LIMIT)
 
@@ -45,14 +45,14 @@ def test_a_cut_through_a_character_leaves_no_half(tmp_path: Path) -> None:
     assert set(read_head(tmp_path / "odd.md")) == {"x", "é"}
 
 
-def test_bytes_that_are_no_text_are_replaced(tmp_path: Path) -> None:
+def test_invalid_utf8_is_replaced(tmp_path: Path) -> None:
     (tmp_path / "binary.md").write_bytes(b"\xef\xbb\xbfa\xff\x00b")
 
     assert read_text(tmp_path / "binary.md") == "a\ufffd\ufffdb"
 
 
 @pytest.mark.parametrize("make", [os.mkdir, os.mkfifo])
-def test_what_is_no_regular_file_is_refused_and_never_waited_for(tmp_path: Path, make: object) -> None:
+def test_folders_and_pipes_are_refused_without_blocking(tmp_path: Path, make: object) -> None:
     assert callable(make)
     make(tmp_path / "odd.md")
 
@@ -61,14 +61,14 @@ def test_what_is_no_regular_file_is_refused_and_never_waited_for(tmp_path: Path,
     assert read_head(tmp_path / "odd.md") == ""
 
 
-def test_a_link_in_circles_is_told(tmp_path: Path) -> None:
+def test_a_circular_link_is_reported(tmp_path: Path) -> None:
     (tmp_path / "a.md").symlink_to("a.md")
 
     with pytest.raises(WorkspaceError, match="circular link"):
         read_text(tmp_path / "a.md")
 
 
-def test_a_text_is_created_only_where_nothing_is(tmp_path: Path) -> None:
+def test_create_does_not_overwrite_a_text(tmp_path: Path) -> None:
     assert create_text(tmp_path / "a.md", "first")
     assert not create_text(tmp_path / "a.md", "second")
 
@@ -76,7 +76,7 @@ def test_a_text_is_created_only_where_nothing_is(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [tmp_path / "a.md"]
 
 
-def test_whoever_creates_a_text_meanwhile_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_text_created_concurrently_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a.md").write_text("owner")
     monkeypatch.setattr(os.path, "lexists", lambda _: False)
 
@@ -85,7 +85,7 @@ def test_whoever_creates_a_text_meanwhile_wins(tmp_path: Path, monkeypatch: pyte
     assert list(tmp_path.iterdir()) == [tmp_path / "a.md"]
 
 
-def test_a_file_system_without_links_gets_its_texts_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_texts_are_created_on_a_file_system_without_hard_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise OSError(errno.EPERM, "Operation not permitted")
 
@@ -97,7 +97,7 @@ def test_a_file_system_without_links_gets_its_texts_too(tmp_path: Path, monkeypa
     assert list(tmp_path.iterdir()) == [tmp_path / "a.md"]
 
 
-def test_replacing_keeps_the_rights_and_replaces_a_link_instead_of_its_target(tmp_path: Path) -> None:
+def test_replace_keeps_the_mode_and_replaces_a_link_not_its_target(tmp_path: Path) -> None:
     (tmp_path / "target.md").write_text("theirs")
     (tmp_path / "target.md").chmod(0o600)
     (tmp_path / "link.md").symlink_to("target.md")
@@ -109,7 +109,7 @@ def test_replacing_keeps_the_rights_and_replaces_a_link_instead_of_its_target(tm
     assert (tmp_path / "link.md").lstat().st_mode & 0o777 == 0o600
 
 
-def test_a_full_disk_leaves_the_old_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_keeps_the_old_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a.md").write_text("old")
 
     def refuse(_: int) -> None:
@@ -123,6 +123,6 @@ def test_a_full_disk_leaves_the_old_text(tmp_path: Path, monkeypatch: pytest.Mon
     assert list(tmp_path.iterdir()) == [tmp_path / "a.md"]
 
 
-def test_an_error_that_nobody_foresaw_is_told_as_the_system_puts_it() -> None:
+def test_an_unexpected_error_is_reported_with_the_systems_message() -> None:
     with pytest.raises(WorkspaceError, match=r"cannot be used: odd. Check the path"), as_workspace_error(Path("x")):
         raise OSError(errno.EIO, "odd")

@@ -1,4 +1,4 @@
-"""An agent's folder: what is made, what is left alone, and what stands in the way."""
+"""An agent's folder: created files, kept files, and obstacles."""
 
 import os
 import signal
@@ -38,7 +38,7 @@ def everything(folder: Path) -> dict[str, bytes | None]:
     return {str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None for path in entries}
 
 
-def test_a_new_folder_has_all_that_an_agent_needs(folder: Path) -> None:
+def test_a_new_folder_has_every_file_of_an_agent(folder: Path) -> None:
     workspace = prepare(folder, CODER)
 
     assert {path for path in everything(folder) if "skills/" not in path} == {
@@ -51,7 +51,7 @@ def test_a_new_folder_has_all_that_an_agent_needs(folder: Path) -> None:
     assert (workspace.skills / "memory" / "SKILL.md").is_file()
 
 
-def test_a_new_folder_is_the_owners_only_and_one_that_is_there_keeps_its_mode(tmp_path: Path) -> None:
+def test_a_new_folder_is_private_and_an_existing_one_keeps_its_mode(tmp_path: Path) -> None:
     shared = tmp_path / "shared"
     shared.mkdir(mode=0o755)
     shared.chmod(0o755)
@@ -63,7 +63,7 @@ def test_a_new_folder_is_the_owners_only_and_one_that_is_there_keeps_its_mode(tm
     assert stat.S_IMODE((tmp_path / "agents" / "coder").stat().st_mode) == 0o700
 
 
-def test_claude_finds_the_skills_by_a_link_that_survives_a_move(workspace: Workspace, tmp_path: Path) -> None:
+def test_the_claude_skills_link_survives_a_move(workspace: Workspace, tmp_path: Path) -> None:
     moved = workspace.path.rename(tmp_path / "elsewhere")
 
     assert (moved / ".claude" / "skills").readlink() == Path("../.agents/skills")
@@ -80,7 +80,7 @@ def test_preparing_again_changes_nothing(workspace: Workspace) -> None:
 
 
 @pytest.mark.parametrize("name", TEXTS)
-def test_what_the_owner_wrote_before_stays(folder: Path, name: str) -> None:
+def test_existing_texts_of_the_owner_are_kept(folder: Path, name: str) -> None:
     (folder / name).parent.mkdir(parents=True)
     (folder / name).write_text("mine")
 
@@ -90,7 +90,7 @@ def test_what_the_owner_wrote_before_stays(folder: Path, name: str) -> None:
     assert all((folder / other).is_file() for other in TEXTS)
 
 
-def test_what_the_owner_deleted_stays_away(workspace: Workspace) -> None:
+def test_a_deleted_text_is_not_created_again(workspace: Workspace) -> None:
     workspace.heartbeat.unlink()
 
     prepare(workspace.path, CODER)
@@ -98,7 +98,7 @@ def test_what_the_owner_deleted_stays_away(workspace: Workspace) -> None:
     assert not workspace.heartbeat.exists()
 
 
-def test_a_folder_that_a_crash_left_half_made_is_completed(workspace: Workspace) -> None:
+def test_a_partly_created_folder_is_completed(workspace: Workspace) -> None:
     complete = everything(workspace.path)
     for path in (workspace.path / ".tinyagi" / "version", workspace.soul, workspace.path / ".claude" / "skills"):
         path.unlink()
@@ -123,7 +123,7 @@ def test_a_process_killed_between_two_files_leaves_whole_files_only(folder: Path
     assert everything(folder).items() >= whole.items()
 
 
-def test_many_at_once_make_one_folder(folder: Path) -> None:
+def test_concurrent_preparations_create_one_folder(folder: Path) -> None:
     together = threading.Barrier(8)
 
     def prepare_together(_: int) -> Workspace:
@@ -138,7 +138,7 @@ def test_many_at_once_make_one_folder(folder: Path) -> None:
     assert not [kept for workspace in made if workspace.synced for kept in workspace.synced.kept]
 
 
-def test_new_skills_arrive_in_an_old_folder(workspace: Workspace) -> None:
+def test_new_skills_are_copied_into_an_existing_folder(workspace: Workspace) -> None:
     skill = DefaultSkill("new", 1, "---\nname: new\nversion: 1\n---\n")
 
     prepared = prepare(workspace.path, CODER, skills=[*default_skills(), skill])
@@ -148,7 +148,7 @@ def test_new_skills_arrive_in_an_old_folder(workspace: Workspace) -> None:
     assert prepare(workspace.path, CODER, skills=[*default_skills(), skill]).synced is None
 
 
-def test_skills_are_not_looked_at_while_their_versions_are_the_same(workspace: Workspace) -> None:
+def test_skills_are_not_checked_while_their_versions_are_the_same(workspace: Workspace) -> None:
     gone = workspace.skills / "tasks" / "SKILL.md"
     gone.unlink()
 
@@ -157,14 +157,14 @@ def test_skills_are_not_looked_at_while_their_versions_are_the_same(workspace: W
     assert not gone.exists()
 
 
-def test_a_name_is_data(tmp_path: Path) -> None:
+def test_an_agents_name_is_not_expanded(tmp_path: Path) -> None:
     prepare(tmp_path / "odd", Agent(AgentId("odd"), "{{agent}}\n$name {name}"))
 
     assert (tmp_path / "odd" / "AGENTS.md").read_text().startswith("# {{agent}} $name {name}\n")
 
 
 @pytest.mark.parametrize("name", [".", ".tinyagi", "memory", ".agents", ".agents/skills", ".claude"])
-def test_a_file_where_a_folder_should_be_is_named(folder: Path, name: str) -> None:
+def test_a_file_in_place_of_a_folder_is_reported(folder: Path, name: str) -> None:
     blocked = folder / name
     blocked.parent.mkdir(parents=True)
     blocked.write_text("in the way")
@@ -176,14 +176,14 @@ def test_a_file_where_a_folder_should_be_is_named(folder: Path, name: str) -> No
     assert blocked.read_text() == "in the way"
 
 
-def test_a_file_above_the_folder_is_told(tmp_path: Path) -> None:
+def test_a_file_in_place_of_a_parent_folder_is_reported(tmp_path: Path) -> None:
     (tmp_path / "workspace").write_text("in the way")
 
     with pytest.raises(WorkspaceError, match="Move that file away"):
         prepare(tmp_path / "workspace" / "coder", CODER)
 
 
-def test_a_folder_in_the_place_of_the_version_is_told(workspace: Workspace) -> None:
+def test_a_folder_in_place_of_the_version_is_reported(workspace: Workspace) -> None:
     version = workspace.path / ".tinyagi" / "version"
     version.unlink()
     version.mkdir()
@@ -192,7 +192,7 @@ def test_a_folder_in_the_place_of_the_version_is_told(workspace: Workspace) -> N
         prepare(workspace.path, CODER)
 
 
-def test_a_pipe_in_the_place_of_the_version_does_not_hang(workspace: Workspace) -> None:
+def test_a_pipe_in_place_of_the_version_is_replaced(workspace: Workspace) -> None:
     version = workspace.path / ".tinyagi" / "version"
     version.unlink()
     os.mkfifo(version)
@@ -220,24 +220,24 @@ def test_a_complete_folder_may_be_read_only(open_folder: Path, plain_user: Plain
 
 
 @pytest.fixture(params=["memory", ".tinyagi", ".agents", ".agents/skills"])
-def link_out(request: pytest.FixtureRequest, folder: Path, tmp_path: Path) -> Iterator[Path]:
+def outside_link(request: pytest.FixtureRequest, folder: Path, tmp_path: Path) -> Iterator[Path]:
     outside = tmp_path / "outside"
     outside.mkdir()
     link = folder / request.param
     link.parent.mkdir(parents=True)
     link.symlink_to(outside)
     yield link
-    assert not list(outside.iterdir()), "nothing is written through the link"
+    assert not list(outside.iterdir()), "a file was written through the link"
 
 
-def test_a_link_out_of_the_workspace_is_refused(link_out: Path, folder: Path) -> None:
+def test_a_link_out_of_the_workspace_is_refused(outside_link: Path, folder: Path) -> None:
     with pytest.raises(WorkspaceError, match="leads out of") as error:
         prepare(folder, CODER)
 
-    assert str(link_out) in str(error.value)
+    assert str(outside_link) in str(error.value)
 
 
-def test_an_agents_folder_that_leads_out_of_the_workspace_is_refused(tmp_path: Path) -> None:
+def test_an_agents_folder_linked_outside_the_workspace_is_refused(tmp_path: Path) -> None:
     root, outside = tmp_path / "workspace", tmp_path / "outside"
     root.mkdir()
     outside.mkdir()
@@ -257,7 +257,7 @@ def test_agents_may_share_a_memory_within_the_workspace(tmp_path: Path) -> None:
     assert prepare(root / "coder", CODER, within=root).memory.is_dir()
 
 
-def test_a_workspace_behind_a_link_is_fine(tmp_path: Path) -> None:
+def test_a_linked_workspace_is_accepted(tmp_path: Path) -> None:
     (tmp_path / "disk").mkdir()
     (tmp_path / "workspace").symlink_to(tmp_path / "disk")
 
@@ -266,7 +266,7 @@ def test_a_workspace_behind_a_link_is_fine(tmp_path: Path) -> None:
     assert (tmp_path / "disk" / "coder" / "AGENTS.md").is_file()
 
 
-def test_a_text_that_is_a_dangling_link_is_not_written_through(folder: Path, tmp_path: Path) -> None:
+def test_a_dangling_link_in_place_of_a_text_is_not_followed(folder: Path, tmp_path: Path) -> None:
     folder.mkdir(parents=True)
     (folder / "AGENTS.md").symlink_to(tmp_path / "elsewhere.md")
 
@@ -276,7 +276,7 @@ def test_a_text_that_is_a_dangling_link_is_not_written_through(folder: Path, tmp
 
 
 @pytest.mark.parametrize("make", [Path.mkdir, Path.touch, lambda path: path.symlink_to("../../shared")])
-def test_skills_that_the_owner_gives_claude_stay(folder: Path, make: object) -> None:
+def test_existing_claude_skills_are_kept(folder: Path, make: object) -> None:
     assert callable(make)
     (folder / ".claude").mkdir(parents=True)
     make(folder / ".claude" / "skills")
@@ -287,7 +287,7 @@ def test_skills_that_the_owner_gives_claude_stay(folder: Path, make: object) -> 
     assert os.lstat(folder / ".claude" / "skills").st_ino == before
 
 
-def test_nothing_is_linked_into_a_claude_folder_that_lies_elsewhere(folder: Path, tmp_path: Path) -> None:
+def test_no_link_is_created_in_a_claude_folder_outside(folder: Path, tmp_path: Path) -> None:
     shared = tmp_path / "shared"
     shared.mkdir()
     folder.mkdir(parents=True)
@@ -307,7 +307,7 @@ def test_a_reset_flag_is_taken_once(workspace: Workspace) -> None:
     assert not take_reset_flag(workspace.path)
 
 
-def test_of_many_who_take_a_reset_flag_one_gets_it(workspace: Workspace) -> None:
+def test_concurrent_takers_get_a_reset_flag_once(workspace: Workspace) -> None:
     together = threading.Barrier(8)
 
     def take(_: int) -> bool:
@@ -320,11 +320,11 @@ def test_of_many_who_take_a_reset_flag_one_gets_it(workspace: Workspace) -> None
             assert sum(pool.map(take, range(8))) == 1
 
 
-def test_a_folder_that_is_not_there_has_no_reset_flag(tmp_path: Path) -> None:
+def test_a_missing_folder_has_no_reset_flag(tmp_path: Path) -> None:
     assert not take_reset_flag(tmp_path / "nowhere")
 
 
-def test_a_folder_in_the_place_of_a_reset_flag_is_told(workspace: Workspace) -> None:
+def test_a_folder_in_place_of_a_reset_flag_is_reported(workspace: Workspace) -> None:
     (workspace.path / "reset_flag").mkdir()
 
     with pytest.raises(WorkspaceError, match="reset_flag"):

@@ -1,4 +1,4 @@
-"""A home to keep a daemon in."""
+"""A home for a daemon, and its settings."""
 
 import json
 from collections.abc import Callable
@@ -8,7 +8,7 @@ import pytest
 
 from tinyagi.settings.home import Home
 
-Furnish = Callable[..., None]
+WriteSettings = Callable[..., None]
 
 
 @pytest.fixture
@@ -19,8 +19,8 @@ def home(tmp_path: Path) -> Home:
 
 
 @pytest.fixture
-def furnish(home: Home, tmp_path: Path) -> Furnish:
-    """Write settings with one scripted agent; what is named replaces or adds a section."""
+def write_settings(home: Home, tmp_path: Path) -> WriteSettings:
+    """Write settings with one scripted agent; each argument replaces or adds a section."""
 
     def write(**sections: object) -> None:
         settings = {

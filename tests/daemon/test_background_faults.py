@@ -1,4 +1,4 @@
-"""A fault thrown into each background task: the task goes on, and status, doctor and the log name it."""
+"""A fault thrown into each background task: the task recovers, and status, doctor and the log name it."""
 
 import asyncio
 import inspect
@@ -31,7 +31,7 @@ PLUGIN = 'def activate(ctx):\n    ctx.on("*", lambda event: None)\n'
 
 @dataclass
 class Fault:
-    """Fails every call of the store by the task of this name, for as long as it is on."""
+    """Fails every call of the store by the task of this name while it is on."""
 
     task: str
     is_on: bool = False
@@ -53,7 +53,7 @@ class Fault:
 
 
 class FaultyPort:
-    """A port of the store whose calls ask the fault first."""
+    """A port of the store that checks the fault before each call."""
 
     def __init__(self, port: Any, fault: Fault) -> None:
         self._port = port
@@ -84,7 +84,7 @@ class FaultyStore:
 
 @dataclass
 class BusyPremises(Premises):
-    """Premises with every background task: a heartbeat, a pipeline and a plugin that wants events."""
+    """Premises with every background task: a heartbeat, a pipeline and a plugin that subscribes to events."""
 
     @asynccontextmanager
     async def open(
@@ -121,7 +121,7 @@ async def send_message(premises: Premises) -> None:
 
 
 async def do_nothing(_: Premises) -> None:
-    """The task looks at the store often enough."""
+    """The task reads the store often enough."""
 
 
 TASKS: dict[str, Callable[[Premises], Awaitable[None]]] = {
@@ -136,9 +136,9 @@ TASKS: dict[str, Callable[[Premises], Awaitable[None]]] = {
     "archiving": do_nothing,
     "plugins": send_message,
 }
-"""Every background task of the engine, and what makes it look at the store."""
+"""Every background task of the engine, and the action that makes it read the store."""
 STREAM = {"stream", "stream-live", "stream-beat"}
-"""Those of the event stream, which tests/server/test_sse.py covers."""
+"""Tasks of the event stream, which tests/server/test_sse.py covers."""
 
 
 @pytest.fixture(autouse=True)
@@ -151,7 +151,7 @@ def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("name", TASKS)
-async def test_a_task_with_a_fault_goes_on_and_is_named(
+async def test_a_failing_task_is_named_and_recovers(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     fault, open_store = Fault(name), wiring.open_store

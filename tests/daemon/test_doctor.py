@@ -1,4 +1,4 @@
-"""Each finding names what was found and what to do about it; a check that fails is a finding, too."""
+"""Each finding has a text and a remedy; a crashing check is a finding too."""
 
 import asyncio
 import socket
@@ -8,7 +8,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from tests.daemon.conftest import Furnish
+from tests.daemon.conftest import WriteSettings
 from tests.daemon.test_pidfile import another_process
 from tinyagi.daemon.doctor.examination import load_context, run_checks
 from tinyagi.daemon.doctor.findings import CheckContext, Finding, Level, ok
@@ -21,7 +21,7 @@ from tinyagi.wiring import open_inbox
 
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:
-    """Nothing of this machine: no programs, no keys, no old home."""
+    """Hides this machine: no programs, no keys, no old home."""
     (tmp_path / "bin").mkdir()
     return {"PATH": str(tmp_path / "bin"), "HOME": str(tmp_path), "TINYCLAW_HOME": str(tmp_path / "none")}
 
@@ -41,10 +41,10 @@ def program(environment: dict[str, str], name: str, script: str) -> None:
     path.chmod(0o700)
 
 
-def test_a_good_home_has_no_problem_and_every_other_finding_has_a_remedy(
-    home: Home, furnish: Furnish, environment: dict[str, str]
+def test_a_good_home_has_no_problem_and_every_hint_has_a_remedy(
+    home: Home, write_settings: WriteSettings, environment: dict[str, str]
 ) -> None:
-    furnish(server={"port": 0})
+    write_settings(server={"port": 0})
 
     found = findings(home, environment)
 
@@ -53,7 +53,7 @@ def test_a_good_home_has_no_problem_and_every_other_finding_has_a_remedy(
     assert len({finding.title for finding in found}) > 8
 
 
-def test_a_home_that_is_not_there_is_no_problem_and_is_not_made(tmp_path: Path, environment: dict[str, str]) -> None:
+def test_a_missing_home_is_a_hint_and_is_not_created(tmp_path: Path, environment: dict[str, str]) -> None:
     home = Home(tmp_path / "not" / "yet")
 
     found = findings(home, environment)
@@ -63,7 +63,7 @@ def test_a_home_that_is_not_there_is_no_problem_and_is_not_made(tmp_path: Path, 
     assert not home.path.parent.exists()
 
 
-def test_settings_that_are_wrong_are_named_with_their_place(home: Home, environment: dict[str, str]) -> None:
+def test_broken_settings_are_reported_with_the_line(home: Home, environment: dict[str, str]) -> None:
     home.settings_file.write_text('{"agents": {,}}')
 
     (found,) = [one for one in findings(home, environment) if one.level is Level.PROBLEM]
@@ -72,7 +72,7 @@ def test_settings_that_are_wrong_are_named_with_their_place(home: Home, environm
     assert "line 1" in found.found
 
 
-def test_a_check_that_fails_itself_is_a_finding_and_the_next_one_goes_on(home: Home) -> None:
+def test_a_crashing_check_is_a_finding_and_the_next_check_runs(home: Home) -> None:
     def broken(subject: CheckContext) -> Iterator[Finding]:
         yield ok("First", "half of it")
         raise RuntimeError("boom\nboom")
@@ -86,10 +86,10 @@ def test_a_check_that_fails_itself_is_a_finding_and_the_next_one_goes_on(home: H
     assert third.title == "Next"
 
 
-def test_what_others_can_read_is_named_with_the_command_that_ends_it(
-    home: Home, furnish: Furnish, environment: dict[str, str]
+def test_readable_files_are_named_with_the_chmod_command(
+    home: Home, write_settings: WriteSettings, environment: dict[str, str]
 ) -> None:
-    furnish()
+    write_settings()
     home.path.chmod(0o755)
     home.settings_file.chmod(0o644)
     (home.logs / "queue.log").write_text("")
@@ -113,43 +113,43 @@ def test_what_others_can_read_is_named_with_the_command_that_ends_it(
     ],
     ids=["loopback", "open", "open-with-token", "weak-token"],
 )
-def test_an_address_that_others_reach_needs_a_good_token(
-    home: Home, furnish: Furnish, environment: dict[str, str], server: dict[str, str], level: Level
+def test_a_public_address_needs_a_strong_token(
+    home: Home, write_settings: WriteSettings, environment: dict[str, str], server: dict[str, str], level: Level
 ) -> None:
-    furnish(server=server)
+    write_settings(server=server)
 
     assert about("Access", findings(home, environment)).level is level
 
 
 @pytest.mark.parametrize(("is_linux", "server"), [(False, {}), (True, {"check_peer_user": False})])
-def test_a_daemon_that_every_user_can_call_gets_a_warning(
+def test_a_daemon_open_to_every_user_is_a_warning(
     home: Home,
-    furnish: Furnish,
+    write_settings: WriteSettings,
     environment: dict[str, str],
     monkeypatch: pytest.MonkeyPatch,
     is_linux: bool,
     server: dict[str, object],
 ) -> None:
     monkeypatch.setattr(peer_user, "IS_SUPPORTED", is_linux)
-    furnish(server=server)
+    write_settings(server=server)
     access = about("Access", findings(home, environment))
 
     assert access.level is Level.WARNING
     assert "tinyagi token" in access.remedy
 
 
-def test_a_wildcard_origin_is_a_problem(home: Home, furnish: Furnish, environment: dict[str, str]) -> None:
-    furnish(server={"allowed_origins": ["https://*.example"]})
+def test_a_wildcard_origin_is_a_problem(home: Home, write_settings: WriteSettings, environment: dict[str, str]) -> None:
+    write_settings(server={"allowed_origins": ["https://*.example"]})
 
     assert about("Origins", findings(home, environment)).level is Level.PROBLEM
 
 
-def test_a_taken_port_is_a_problem_that_names_who_has_it(
-    home: Home, furnish: Furnish, environment: dict[str, str]
+def test_a_taken_port_is_a_problem_that_names_the_address(
+    home: Home, write_settings: WriteSettings, environment: dict[str, str]
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        furnish(server={"port": port})
+        write_settings(server={"port": port})
         found = about("Port", findings(home, environment))
 
     assert found.level is Level.PROBLEM
@@ -157,8 +157,10 @@ def test_a_taken_port_is_a_problem_that_names_who_has_it(
     assert "server.port" in found.remedy
 
 
-def test_a_daemon_that_was_killed_is_told(home: Home, furnish: Furnish, environment: dict[str, str]) -> None:
-    furnish(server={"port": 0})
+def test_silent_and_killed_daemons_are_reported(
+    home: Home, write_settings: WriteSettings, environment: dict[str, str]
+) -> None:
+    write_settings(server={"port": 0})
     with another_process(home, "127.0.0.1", "1") as process:
         silent = about("Daemon", findings(home, environment))
         process.kill()
@@ -169,14 +171,14 @@ def test_a_daemon_that_was_killed_is_told(home: Home, furnish: Furnish, environm
     assert (killed.level, str(process.pid) in killed.found) == (Level.HINT, True)
 
 
-async def test_a_database_is_whole_and_what_waits_in_it_is_told(
-    home: Home, furnish: Furnish, environment: dict[str, str]
+async def test_a_database_in_use_is_checked_and_a_paused_lane_reported(
+    home: Home, write_settings: WriteSettings, environment: dict[str, str]
 ) -> None:
-    furnish()
+    write_settings()
     async with open_inbox(home) as (store, inbox):
         await inbox.submit(Incoming("work", agent="coder"))
         await store.lanes.pause(AgentId("coder"))
-        # Looked at while it is open.
+        # Checked while it is open.
         found = await asyncio.to_thread(findings, home, environment)
 
     assert about("Database", found).level is Level.OK
@@ -185,15 +187,19 @@ async def test_a_database_is_whole_and_what_waits_in_it_is_told(
     assert lane.remedy.endswith("tinyagi queue resume coder")
 
 
-def test_a_damaged_database_is_a_problem(home: Home, furnish: Furnish, environment: dict[str, str]) -> None:
-    furnish()
+def test_a_damaged_database_is_a_problem(
+    home: Home, write_settings: WriteSettings, environment: dict[str, str]
+) -> None:
+    write_settings()
     home.database.write_bytes(b"SQLite format 3\0" + b"\xff" * 5000)
 
     assert about("Database", findings(home, environment)).level is Level.PROBLEM
 
 
-def test_a_database_of_a_newer_version_is_a_problem(home: Home, furnish: Furnish, environment: dict[str, str]) -> None:
-    furnish()
+def test_a_database_of_a_newer_version_is_a_problem(
+    home: Home, write_settings: WriteSettings, environment: dict[str, str]
+) -> None:
+    write_settings()
     database = apsw.Connection(str(home.database))
     database.execute("CREATE TABLE schema_migrations (number INTEGER)")
     database.execute("INSERT INTO schema_migrations VALUES (9999)")
@@ -205,11 +211,11 @@ def test_a_database_of_a_newer_version_is_a_problem(home: Home, furnish: Furnish
 
 
 @pytest.mark.parametrize("is_used", [True, False])
-def test_a_wrong_value_does_not_make_a_home_an_old_one(
-    home: Home, furnish: Furnish, environment: dict[str, str], tmp_path: Path, is_used: bool
+def test_an_invalid_setting_does_not_suggest_a_migration(
+    home: Home, write_settings: WriteSettings, environment: dict[str, str], tmp_path: Path, is_used: bool
 ) -> None:
     if is_used:
-        furnish()
+        write_settings()
     home.prepare()
     home.settings_file.write_text('{"queue": {"max_runs": "8"}, "agents": {"coder": {"provider": "nonsense"}}}')
 
@@ -220,9 +226,9 @@ def test_a_wrong_value_does_not_make_a_home_an_old_one(
 
 
 def test_an_old_home_is_offered_for_migration(
-    home: Home, furnish: Furnish, environment: dict[str, str], tmp_path: Path
+    home: Home, write_settings: WriteSettings, environment: dict[str, str], tmp_path: Path
 ) -> None:
-    furnish()
+    write_settings()
     old = tmp_path / ".tinyclaw"
     old.mkdir()
     (old / "settings.json").write_text("{}")
@@ -232,8 +238,10 @@ def test_an_old_home_is_offered_for_migration(
     assert f"tinyagi migrate --from '{old}'" in found.remedy
 
 
-def test_a_setting_that_has_no_effect_is_a_warning(home: Home, furnish: Furnish, environment: dict[str, str]) -> None:
-    furnish(server={"port": 0}, limits={"daily_costs": 5})
+def test_a_setting_without_effect_is_a_warning(
+    home: Home, write_settings: WriteSettings, environment: dict[str, str]
+) -> None:
+    write_settings(server={"port": 0}, limits={"daily_costs": 5})
 
     (found,) = [one for one in findings(home, environment) if one.level is Level.WARNING]
 

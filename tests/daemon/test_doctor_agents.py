@@ -1,4 +1,4 @@
-"""What the doctor says of agents, their programs, keys and workspaces, of plugins and of skills."""
+"""The doctor's findings about agents, their programs, keys and workspaces, about plugins and skills."""
 
 import hashlib
 from datetime import timedelta
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.daemon.conftest import Furnish
+from tests.daemon.conftest import WriteSettings
 from tests.daemon.test_doctor import about, environment, findings, program
 from tinyagi.daemon.doctor.agents import plugin_digest
 from tinyagi.daemon.doctor.findings import Level
@@ -16,10 +16,12 @@ from tinyagi.settings.home import Home
 __all__ = ["environment"]
 
 
-def test_a_program_that_is_missing_is_a_problem_with_its_installation(
-    home: Home, furnish: Furnish, environment: dict[str, str]
+def test_a_missing_program_is_a_problem_with_its_install_command(
+    home: Home, write_settings: WriteSettings, environment: dict[str, str]
 ) -> None:
-    furnish(agents={"ada": {"provider": "anthropic"}, "bob": {"provider": "anthropic"}, "eve": {"provider": "openai"}})
+    write_settings(
+        agents={"ada": {"provider": "anthropic"}, "bob": {"provider": "anthropic"}, "eve": {"provider": "openai"}}
+    )
     program(environment, "codex", "echo codex-cli 1.2.3")
 
     found = findings(home, environment)
@@ -32,18 +34,18 @@ def test_a_program_that_is_missing_is_a_problem_with_its_installation(
     assert about("Permissions", [one for one in found if one.level is Level.HINT]).found.startswith("@ada, @bob, @eve")
 
 
-def test_a_program_that_hangs_does_not_hang_the_doctor(
-    home: Home, furnish: Furnish, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
+def test_a_hanging_program_does_not_block_the_doctor(
+    home: Home, write_settings: WriteSettings, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    furnish(agents={"eve": {"provider": "openai"}})
+    write_settings(agents={"eve": {"provider": "openai"}})
     program(environment, "codex", "exec /bin/sleep 60")
     monkeypatch.setattr("tinyagi.daemon.provider_check.PATIENCE", timedelta(milliseconds=200).total_seconds())
 
     assert about("codex", findings(home, environment)).level is Level.WARNING
 
 
-def test_a_key_that_is_missing_is_a_problem(home: Home, furnish: Furnish, environment: dict[str, str]) -> None:
-    furnish(agents={"ada": {"provider": "api", "model": "sonnet"}})
+def test_a_missing_key_is_a_problem(home: Home, write_settings: WriteSettings, environment: dict[str, str]) -> None:
+    write_settings(agents={"ada": {"provider": "api", "model": "sonnet"}})
 
     without = about("@ada", findings(home, environment))
     with_one = about("@ada", findings(home, {**environment, "ANTHROPIC_API_KEY": "x"}))
@@ -52,10 +54,10 @@ def test_a_key_that_is_missing_is_a_problem(home: Home, furnish: Furnish, enviro
     assert with_one.level is Level.OK
 
 
-def test_an_agent_without_a_model_is_told_how_to_get_its_own(
-    home: Home, furnish: Furnish, environment: dict[str, str]
+def test_an_agent_without_a_model_gets_a_setup_command(
+    home: Home, write_settings: WriteSettings, environment: dict[str, str]
 ) -> None:
-    furnish(agents={"boss": {"provider": "scripted"}, "coder": {"provider": "api"}})
+    write_settings(agents={"boss": {"provider": "scripted"}, "coder": {"provider": "api"}})
 
     found = findings(home, environment)
 
@@ -63,10 +65,10 @@ def test_an_agent_without_a_model_is_told_how_to_get_its_own(
     assert about("@coder", found).remedy.startswith("Connect it: tinyagi setup --agent coder, or set ")
 
 
-def test_an_agent_that_may_call_the_whole_api_is_named(
-    home: Home, furnish: Furnish, environment: dict[str, str]
+def test_an_agent_with_full_api_access_is_named(
+    home: Home, write_settings: WriteSettings, environment: dict[str, str]
 ) -> None:
-    furnish(
+    write_settings(
         agents={
             "boss": {"name": "Boss", "provider": "scripted", "api_access": "all"},
             "coder": {"name": "Coder", "provider": "scripted"},
@@ -80,9 +82,9 @@ def test_an_agent_that_may_call_the_whole_api_is_named(
 
 
 def test_agents_with_scripted_answers_are_one_finding(
-    home: Home, furnish: Furnish, environment: dict[str, str]
+    home: Home, write_settings: WriteSettings, environment: dict[str, str]
 ) -> None:
-    furnish(agents={name: {"name": name, "provider": "scripted"} for name in ("lead", "maker")})
+    write_settings(agents={name: {"name": name, "provider": "scripted"} for name in ("lead", "maker")})
 
     found = about("Scripted answers only", findings(home, environment))
 
@@ -94,13 +96,13 @@ def test_agents_with_scripted_answers_are_one_finding(
     assert about("Settings", findings(home, environment)).found.endswith("valid; 2 agents, 0 teams")
 
 
-def test_workspaces_that_others_can_read_are_named(
-    home: Home, furnish: Furnish, environment: dict[str, str], tmp_path: Path
+def test_workspaces_readable_by_others_are_named(
+    home: Home, write_settings: WriteSettings, environment: dict[str, str], tmp_path: Path
 ) -> None:
     for name, mode in (("open", 0o755), ("closed", 0o700)):
         (tmp_path / name).mkdir()
         (tmp_path / name).chmod(mode)
-    furnish(
+    write_settings(
         agents={
             name: {"name": name, "provider": "scripted", "working_directory": str(tmp_path / name)}
             for name in ("open", "closed")
@@ -114,10 +116,10 @@ def test_workspaces_that_others_can_read_are_named(
     assert str(tmp_path / "closed") not in found.remedy
 
 
-def test_an_agent_that_is_set_to_work_in_the_home_is_a_problem(
-    home: Home, furnish: Furnish, environment: dict[str, str]
+def test_an_agent_working_in_the_home_is_a_problem(
+    home: Home, write_settings: WriteSettings, environment: dict[str, str]
 ) -> None:
-    furnish(agents={"spy": {"name": "Spy", "provider": "scripted", "working_directory": str(home.path)}})
+    write_settings(agents={"spy": {"name": "Spy", "provider": "scripted", "working_directory": str(home.path)}})
 
     found = about("Places", findings(home, environment))
 
@@ -125,10 +127,10 @@ def test_an_agent_that_is_set_to_work_in_the_home_is_a_problem(
     assert "agents.spy.working_directory" in found.found
 
 
-def test_links_that_lead_out_of_a_workspace_are_told(
-    home: Home, furnish: Furnish, environment: dict[str, str], tmp_path: Path
+def test_links_out_of_a_workspace_are_reported(
+    home: Home, write_settings: WriteSettings, environment: dict[str, str], tmp_path: Path
 ) -> None:
-    furnish()
+    write_settings()
     folder = tmp_path / "workspace" / "coder"
     folder.mkdir(parents=True)
     (folder / "out").symlink_to("/etc")
@@ -141,10 +143,10 @@ def test_links_that_lead_out_of_a_workspace_are_told(
     assert found.found.endswith(": in, out.")
 
 
-def test_plugins_are_listed_with_the_hash_that_they_run_with_and_are_not_run(
-    home: Home, furnish: Furnish, environment: dict[str, str]
+def test_plugins_are_listed_with_their_hash_and_not_run(
+    home: Home, write_settings: WriteSettings, environment: dict[str, str]
 ) -> None:
-    furnish()
+    write_settings()
     folder = home.plugins / "shout"
     (folder / "parts").mkdir(parents=True)
     (folder / "plugin.py").write_text("raise SystemExit('this was run')\n")
@@ -157,7 +159,7 @@ def test_plugins_are_listed_with_the_hash_that_they_run_with_and_are_not_run(
     assert about("Plugin", found).level is Level.WARNING
 
 
-async def test_the_hash_of_a_plugin_is_the_one_it_is_loaded_with(home: Home) -> None:
+async def test_the_listed_hash_of_a_plugin_equals_the_loaded_one(home: Home) -> None:
     folder = home.plugins / "quiet"
     (folder / "parts").mkdir(parents=True)
     (folder / "plugin.py").write_text("x = 1\n")
@@ -171,9 +173,9 @@ async def test_the_hash_of_a_plugin_is_the_one_it_is_loaded_with(home: Home) -> 
 
 
 def test_skills_of_the_owner_are_listed_with_their_hash(
-    home: Home, furnish: Furnish, environment: dict[str, str], tmp_path: Path
+    home: Home, write_settings: WriteSettings, environment: dict[str, str], tmp_path: Path
 ) -> None:
-    furnish()
+    write_settings()
     folder = tmp_path / "workspace" / "coder" / ".agents" / "skills" / "mine"
     folder.mkdir(parents=True)
     (folder / "SKILL.md").write_text("---\nname: Mine\n---\nDo it.\n")
@@ -184,13 +186,13 @@ def test_skills_of_the_owner_are_listed_with_their_hash(
     assert f"mine ({digest[:12]})" in found.found
 
 
-def test_an_agent_that_may_not_use_every_tool_but_the_whole_api_is_named(
-    home: Home, furnish: Furnish, environment: dict[str, str]
+def test_a_restricted_agent_without_a_server_token_is_named(
+    home: Home, write_settings: WriteSettings, environment: dict[str, str]
 ) -> None:
-    furnish(agents={"boss": {"provider": "scripted"}, "coder": {"provider": "scripted", "permissions": "plan"}})
+    write_settings(agents={"boss": {"provider": "scripted"}, "coder": {"provider": "scripted", "permissions": "plan"}})
 
     found = about("Agents and the API", findings(home, environment))
 
     assert (found.level, "@coder" in found.found, "@boss" in found.found) == (Level.HINT, True, False)
-    furnish(agents={"coder": {"permissions": "plan"}}, server={"token": "t" * 16 + "abcdefgh"})
+    write_settings(agents={"coder": {"permissions": "plan"}}, server={"token": "t" * 16 + "abcdefgh"})
     assert "Agents and the API" not in {finding.title for finding in findings(home, environment)}

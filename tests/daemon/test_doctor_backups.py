@@ -1,4 +1,4 @@
-"""The doctor reminds of backups, and says when a restore was cut off."""
+"""The doctor's findings about backups and interrupted restores."""
 
 import asyncio
 import os
@@ -7,7 +7,7 @@ import time
 import pytest
 
 from tests.backup.conftest import made
-from tests.daemon.conftest import Furnish
+from tests.daemon.conftest import WriteSettings
 from tinyagi.daemon.doctor.findings import CheckContext, Finding, Level
 from tinyagi.daemon.doctor.installation import OLD_BACKUP_DAYS, backups
 from tinyagi.domain.texts import size_text
@@ -20,12 +20,12 @@ def found(home: Home) -> list[Finding]:
 
 
 @pytest.fixture
-def filled(home: Home, furnish: Furnish) -> Home:
+def filled(home: Home, write_settings: WriteSettings) -> Home:
     async def open_once() -> None:
         async with open_inbox(home):
             pass
 
-    furnish()
+    write_settings()
     asyncio.run(open_once())
     return home
 
@@ -41,7 +41,7 @@ def test_no_backup_is_a_hint(filled: Home) -> None:
     assert "tinyagi backup create" in finding.remedy
 
 
-def test_a_new_backup_is_well_and_an_old_one_is_a_hint(filled: Home) -> None:
+def test_a_recent_backup_is_ok_and_an_old_one_is_a_hint(filled: Home) -> None:
     path = made(filled).path
     (finding,) = found(filled)
     assert finding.level is Level.OK
@@ -56,7 +56,7 @@ def test_a_new_backup_is_well_and_an_old_one_is_a_hint(filled: Home) -> None:
     assert f"{OLD_BACKUP_DAYS + 1} days old" in finding.found
 
 
-def test_a_restore_that_was_cut_off_is_a_warning(filled: Home) -> None:
+def test_an_interrupted_restore_is_a_warning(filled: Home) -> None:
     filled.restore_journal.write_text("{}")
 
     finding = found(filled)[0]

@@ -1,4 +1,4 @@
-"""What the doctor says of the pipeline: whether it can run, and whether a running daemon keeps up."""
+"""The doctor's findings about the pipeline: its packages, its last run and its lag."""
 
 import json
 import threading
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.daemon.conftest import Furnish
+from tests.daemon.conftest import WriteSettings
 from tests.daemon.test_pidfile import another_process
 from tinyagi.daemon.doctor.examination import load_context
 from tinyagi.daemon.doctor.findings import Finding, Level
@@ -39,8 +39,8 @@ def findings(home: Home) -> dict[str, Finding]:
 
 
 @contextmanager
-def a_daemon(home: Home, status: dict[str, Any]) -> Iterator[None]:
-    """A process that holds the home, and an API that gives this status."""
+def daemon_with_status(home: Home, status: dict[str, Any]) -> Iterator[None]:
+    """A process that holds the home, and an API that returns this status."""
 
     class Api(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -51,7 +51,7 @@ def a_daemon(home: Home, status: dict[str, Any]) -> Iterator[None]:
             self.wfile.write(body)
 
         def log_message(self, *_: object) -> None:
-            """Nothing."""
+            """No output."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Api) as server:
         thread = threading.Thread(target=server.serve_forever)
@@ -69,8 +69,8 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tinyagi.daemon.doctor.server.pipeline_is_installed", lambda: True)
 
 
-def test_a_pipeline_that_is_installed_is_well(home: Home, furnish: Furnish) -> None:
-    furnish()
+def test_an_installed_pipeline_is_ok(home: Home, write_settings: WriteSettings) -> None:
+    write_settings()
 
     found = findings(home)
 
@@ -78,24 +78,24 @@ def test_a_pipeline_that_is_installed_is_well(home: Home, furnish: Furnish) -> N
     assert found["Pipeline"].level is Level.OK
 
 
-def test_packages_that_are_missing_are_a_hint_with_their_installation(
-    home: Home, furnish: Furnish, monkeypatch: pytest.MonkeyPatch
+def test_missing_packages_are_a_hint_with_the_install_command(
+    home: Home, write_settings: WriteSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tinyagi.daemon.doctor.server.pipeline_is_installed", lambda: False)
-    furnish()
+    write_settings()
     missing = findings(home)["Pipeline"]
-    furnish(pipeline={"enabled": False})
+    write_settings(pipeline={"enabled": False})
     unwanted = findings(home)["Pipeline"]
 
     assert (missing.level, "pip install 'tinyagi[pipeline]'" in missing.remedy) == (Level.HINT, True)
     assert (unwanted.level, unwanted.found) == (Level.OK, "switched off")
 
 
-def test_a_lake_that_keeps_up_is_well(home: Home, furnish: Furnish) -> None:
-    furnish()
-    with a_daemon(home, {"pipeline": WELL}):
+def test_a_lake_with_a_small_lag_is_ok(home: Home, write_settings: WriteSettings) -> None:
+    write_settings()
+    with daemon_with_status(home, {"pipeline": WELL}):
         found = findings(home)
-    with a_daemon(home, {"pipeline": {**WELL, "lagEvents": 1}}):
+    with daemon_with_status(home, {"pipeline": {**WELL, "lagEvents": 1}}):
         one = findings(home)["Lake"]
 
     assert (found["Lake"].found, one.found) == ("5 events not archived yet", "1 event not archived yet")
@@ -103,13 +103,13 @@ def test_a_lake_that_keeps_up_is_well(home: Home, furnish: Furnish) -> None:
 
 
 @pytest.mark.parametrize("enabled", [True, False], ids=["on", "off"])
-def test_a_lake_that_is_left_behind_is_a_warning_with_both_ways_out(
-    home: Home, furnish: Furnish, *, enabled: bool
+def test_a_lake_with_a_large_lag_is_a_warning_with_two_remedies(
+    home: Home, write_settings: WriteSettings, *, enabled: bool
 ) -> None:
-    furnish(pipeline={"enabled": enabled, "warn_hours": 30})
-    with a_daemon(home, {"pipeline": {**WELL, "lagSeconds": 29.9 * HOUR}}):
+    write_settings(pipeline={"enabled": enabled, "warn_hours": 30})
+    with daemon_with_status(home, {"pipeline": {**WELL, "lagSeconds": 29.9 * HOUR}}):
         young = findings(home)["Lake"]
-    with a_daemon(home, {"pipeline": {**WELL, "lagSeconds": 30.2 * HOUR}}):
+    with daemon_with_status(home, {"pipeline": {**WELL, "lagSeconds": 30.2 * HOUR}}):
         old = findings(home)["Lake"]
 
     assert (young.level, old.level) == (Level.OK, Level.WARNING)
@@ -118,17 +118,19 @@ def test_a_lake_that_is_left_behind_is_a_warning_with_both_ways_out(
     assert "`tinyagi pipeline detach`" in old.remedy
 
 
-def test_a_run_that_failed_is_a_warning(home: Home, furnish: Furnish) -> None:
-    furnish()
-    with a_daemon(home, {"pipeline": {**WELL, "lastError": "it ended with code 3"}}):
+def test_a_failed_run_is_a_warning(home: Home, write_settings: WriteSettings) -> None:
+    write_settings()
+    with daemon_with_status(home, {"pipeline": {**WELL, "lastError": "it ended with code 3"}}):
         found = findings(home)["Pipeline run"]
 
     assert (found.level, "it ended with code 3" in found.found) == (Level.WARNING, True)
     assert "tinyagi logs pipeline" in found.remedy
 
 
-@pytest.mark.parametrize("told", [{}, {"pipeline": {"enabled": True}}, {"pipeline": None}])
-def test_a_daemon_of_another_version_is_not_misunderstood(home: Home, furnish: Furnish, told: dict[str, Any]) -> None:
-    furnish()
-    with a_daemon(home, told):
+@pytest.mark.parametrize("status", [{}, {"pipeline": {"enabled": True}}, {"pipeline": None}])
+def test_a_status_with_missing_fields_is_ignored(
+    home: Home, write_settings: WriteSettings, status: dict[str, Any]
+) -> None:
+    write_settings()
+    with daemon_with_status(home, status):
         assert findings(home).keys() == {"Pipeline"}

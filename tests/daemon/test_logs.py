@@ -1,4 +1,4 @@
-"""What the daemon logs: JSON lines that cannot be forged, without secrets, in files of bounded size."""
+"""The daemon's logs: JSON lines that cannot be forged, without secrets, in files of bounded size."""
 
 import json
 import logging
@@ -27,7 +27,7 @@ from tinyagi.engine import active_run
 from tinyagi.settings.home import Home
 
 
-def untouched(text: str) -> str:
+def unchanged(text: str) -> str:
     return text
 
 
@@ -36,7 +36,7 @@ def a_run(message: Message) -> Claim:
 
 
 def a_failure(text: str) -> ValueError:
-    """An exception that was raised and caught."""
+    """An exception with a traceback."""
     try:
         int(text)
     except ValueError as error:
@@ -68,12 +68,12 @@ def lines_of(path: Path) -> list[dict[str, str]]:
         ("root", "daemon.log"),
     ],
 )
-def test_every_logger_has_its_file(logger: str, file: str) -> None:
+def test_every_logger_has_a_file(logger: str, file: str) -> None:
     assert file_of(logger) == file
 
 
-def test_a_line_says_when_who_and_what_in_a_private_file(tmp_path: Path) -> None:
-    with logging_to(tmp_path, untouched):
+def test_a_line_has_time_level_logger_and_text_in_a_private_file(tmp_path: Path) -> None:
+    with logging_to(tmp_path, unchanged):
         logging.getLogger("tinyagi.engine.lane").info("run %d\nbegins", 7)
 
     (line,) = lines_of(tmp_path / "queue.log")
@@ -82,9 +82,9 @@ def test_a_line_says_when_who_and_what_in_a_private_file(tmp_path: Path) -> None
     assert stat.S_IMODE((tmp_path / "queue.log").stat().st_mode) == 0o600
 
 
-def test_a_line_within_a_run_says_which_run(tmp_path: Path) -> None:
+def test_a_line_within_a_run_carries_its_ids(tmp_path: Path) -> None:
     message = a_message()
-    with logging_to(tmp_path, untouched), active_run.log_run(a_run(message)):
+    with logging_to(tmp_path, unchanged), active_run.log_run(a_run(message)):
         logging.getLogger("tinyagi.engine.lane").info("begins")
 
     (line,) = lines_of(tmp_path / "queue.log")
@@ -93,8 +93,8 @@ def test_a_line_within_a_run_says_which_run(tmp_path: Path) -> None:
     assert line["conversationId"] == message.conversation_id
 
 
-def test_an_exception_is_one_field_of_the_same_line(tmp_path: Path) -> None:
-    with logging_to(tmp_path, untouched):
+def test_an_exception_is_a_field_of_the_same_line(tmp_path: Path) -> None:
+    with logging_to(tmp_path, unchanged):
         logging.getLogger("tinyagi.server").error("it broke", exc_info=a_failure("two\nlines"))
 
     (line,) = lines_of(tmp_path / "daemon.log")
@@ -104,7 +104,7 @@ def test_an_exception_is_one_field_of_the_same_line(tmp_path: Path) -> None:
 
 
 @given(text=st.text(), other=st.text(st.characters()))
-def test_no_text_becomes_a_line_of_its_own(text: str, other: str) -> None:
+def test_no_text_can_start_a_second_line(text: str, other: str) -> None:
     line = log_json(LogLine(0, "info", "tinyagi", text, {"agent": other}, other or None))
 
     assert line.splitlines() == [line]
@@ -113,7 +113,7 @@ def test_no_text_becomes_a_line_of_its_own(text: str, other: str) -> None:
 
 
 @given(text=st.text(), logger=st.text())
-def test_a_person_sees_one_line_that_no_terminal_obeys(text: str, logger: str) -> None:
+def test_a_shown_line_is_one_line_without_control_characters(text: str, logger: str) -> None:
     shown = log_text(LogLine(0, "info", logger, text, {}))
 
     assert shown.splitlines() == [shown]
@@ -121,7 +121,7 @@ def test_a_person_sees_one_line_that_no_terminal_obeys(text: str, logger: str) -
     assert "\x9b" not in shown
 
 
-def test_a_text_without_end_loses_its_middle() -> None:
+def test_a_long_text_is_shortened_in_the_middle() -> None:
     line = json.loads(log_json(LogLine(0, "info", "tinyagi", "a" * 50_000 + "b" * 50_000, {})))
 
     assert len(line["text"]) < MAX_CHARS + 100
@@ -129,7 +129,7 @@ def test_a_text_without_end_loses_its_middle() -> None:
     assert line["text"].endswith("bbb")
 
 
-def test_what_waits_is_bounded_and_a_secret_at_the_cut_is_hidden(home: Home) -> None:
+def test_a_long_text_is_cut_early_and_a_secret_at_the_cut_is_hidden(home: Home) -> None:
     secret = "correct-horse-battery"
     record = logging.LogRecord("tinyagi", logging.INFO, __file__, 1, "a" * (logs.MAX_CHARS - 10) + secret * 2, (), None)
 
@@ -151,12 +151,12 @@ def test_a_secret_reaches_no_field_and_no_screen(tmp_path: Path) -> None:
 
     written = "".join(path.read_text() for path in tmp_path.iterdir())
     assert "hunter22" not in written + "".join(shown)
-    # Twice in the text, once in the trace, as message and conversation of a run, and what was printed.
+    # Twice in the text, once in the trace, twice as ids of a run, and twice as printed text.
     assert written.count("••••") == 7
 
 
-def test_what_is_printed_is_logged_line_by_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with logging_to(tmp_path, untouched):
+def test_printed_text_is_logged_line_by_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with logging_to(tmp_path, unchanged):
         print("one\ntwo", end="")  # noqa: T201
         print(" and a half")  # noqa: T201
         with warnings.catch_warnings():
@@ -170,9 +170,9 @@ def test_what_is_printed_is_logged_line_by_line(tmp_path: Path, capsys: pytest.C
     assert capsys.readouterr() == ("", "")
 
 
-def test_the_screen_has_what_its_level_allows_and_what_was_not_said_already(tmp_path: Path) -> None:
+def test_the_screen_shows_lines_of_its_level_and_nothing_twice(tmp_path: Path) -> None:
     shown: list[str] = []
-    with logging_to(tmp_path, untouched, show=shown.append, level=logging.WARNING):
+    with logging_to(tmp_path, unchanged, show=shown.append, level=logging.WARNING):
         log = logging.getLogger("tinyagi.engine")
         log.info("quiet")
         log.warning("loud")
@@ -182,17 +182,17 @@ def test_the_screen_has_what_its_level_allows_and_what_was_not_said_already(tmp_
     assert [line["text"] for line in lines_of(tmp_path / "queue.log")] == ["quiet", "loud", "said"]
 
 
-def test_afterwards_logging_is_as_it_was(tmp_path: Path) -> None:
+def test_logging_is_restored_afterwards(tmp_path: Path) -> None:
     root = logging.getLogger()
     before = (root.level, list(root.handlers), sys.stdout, sys.stderr, logging.getLogger("httpx").level)
 
-    with logging_to(tmp_path, untouched):
+    with logging_to(tmp_path, unchanged):
         assert sys.stdout is not before[2]
 
     assert (root.level, list(root.handlers), sys.stdout, sys.stderr, logging.getLogger("httpx").level) == before
 
 
-def test_a_mistake_in_a_call_of_a_logger_breaks_nothing() -> None:
+def test_a_wrong_logging_call_is_logged_as_an_error() -> None:
     class Grumpy:
         def __str__(self) -> str:
             raise RuntimeError("no")
@@ -204,11 +204,11 @@ def test_a_mistake_in_a_call_of_a_logger_breaks_nothing() -> None:
     assert "RuntimeError" in logs._line_of(record).text
 
 
-def test_a_disk_that_refuses_costs_lines_which_are_counted_and_told(tmp_path: Path) -> None:
+def test_unwritten_lines_are_counted_and_reported(tmp_path: Path) -> None:
     shown: list[str] = []
     folder = tmp_path / "logs"
     folder.write_text("a file where the folder should be")
-    log = LogWriter(folder, untouched, show=shown.append)
+    log = LogWriter(folder, unchanged, show=shown.append)
     for number in range(3):
         log.put(LogLine(number, "info", "tinyagi.engine", f"line {number}", {}), shown=True)
     repaired = threading.Event()
@@ -232,12 +232,12 @@ def test_a_disk_that_refuses_costs_lines_which_are_counted_and_told(tmp_path: Pa
     assert "cannot be written" in shown[0]
 
 
-def test_more_lines_than_fit_are_dropped_and_nobody_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lines_beyond_the_queue_limit_are_dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logs, "MAX_QUEUED", 5)
-    log = LogWriter(tmp_path, untouched)
+    log = LogWriter(tmp_path, unchanged)
     for number in range(12):
         log.put(LogLine(number, "info", "tinyagi.engine", f"line {number}", {}), shown=True)
-    # One place for the sign that ends the thread.
+    # Started before it is closed: the sentinel that ends the thread needs room in the full queue.
     log.start()
     log.close()
 
@@ -245,7 +245,7 @@ def test_more_lines_than_fit_are_dropped_and_nobody_waits(tmp_path: Path, monkey
     assert lines_of(tmp_path / "daemon.log")[0]["text"].startswith("7 log lines were not written")
 
 
-def test_a_redaction_that_fails_lets_no_line_through_and_does_not_end_the_log(tmp_path: Path) -> None:
+def test_a_failing_redaction_drops_the_line_and_logging_continues(tmp_path: Path) -> None:
     def fragile(text: str) -> str:
         if "bad" in text:
             raise RecursionError
@@ -259,7 +259,7 @@ def test_a_redaction_that_fails_lets_no_line_through_and_does_not_end_the_log(tm
     assert "1 log lines were not written: RecursionError" in (tmp_path / "daemon.log").read_text()
 
 
-def test_a_full_file_is_turned_over_and_the_oldest_one_goes(tmp_path: Path) -> None:
+def test_a_full_file_is_rotated_and_the_oldest_one_deleted(tmp_path: Path) -> None:
     file = RotatingLogFile(tmp_path / "a.log", max_bytes=30, kept=2)
     for number in range(10):
         file.append(f"line number {number}")
@@ -274,7 +274,7 @@ def test_a_full_file_is_turned_over_and_the_oldest_one_goes(tmp_path: Path) -> N
     assert all(stat.S_IMODE(path.stat().st_mode) == 0o600 for path in tmp_path.iterdir())
 
 
-def test_a_file_that_somebody_moved_away_is_begun_again(tmp_path: Path) -> None:
+def test_a_moved_file_is_created_again(tmp_path: Path) -> None:
     file = RotatingLogFile(tmp_path / "a.log")
     file.append("before")
     (tmp_path / "a.log").rename(tmp_path / "moved")
@@ -285,7 +285,7 @@ def test_a_file_that_somebody_moved_away_is_begun_again(tmp_path: Path) -> None:
     assert (tmp_path / "a.log").read_text() == "after\n"
 
 
-def test_a_line_that_the_disk_cut_off_does_not_spoil_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_partly_written_line_does_not_spoil_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = RotatingLogFile(tmp_path / "a.log")
     file.append("whole")
     write: Callable[[int, bytes], int] = os.write
@@ -299,7 +299,7 @@ def test_a_line_that_the_disk_cut_off_does_not_spoil_the_next(tmp_path: Path, mo
     assert (tmp_path / "a.log").read_text() == "whole\ncut\nnext\n"
 
 
-def test_a_link_in_the_place_of_a_log_is_not_followed(tmp_path: Path) -> None:
+def test_a_link_in_place_of_a_log_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").write_text("mine")
     (tmp_path / "a.log").symlink_to(tmp_path / "elsewhere")
     file = RotatingLogFile(tmp_path / "a.log")
@@ -314,7 +314,7 @@ def test_lines_of_many_threads_stay_whole(tmp_path: Path) -> None:
         for turn in range(50):
             print(f"thread {number} turn {turn}")  # noqa: T201
 
-    with logging_to(tmp_path, untouched):
+    with logging_to(tmp_path, unchanged):
         threads = [threading.Thread(target=talk, args=(number,)) for number in range(4)]
         for thread in threads:
             thread.start()

@@ -57,7 +57,7 @@ def another_process(home: Home, *arguments: str) -> Iterator[subprocess.Popen[by
 
 
 @contextmanager
-def a_stranger() -> Iterator[subprocess.Popen[bytes]]:
+def unrelated_process() -> Iterator[subprocess.Popen[bytes]]:
     with subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE) as process:
         try:
             yield process
@@ -65,11 +65,11 @@ def a_stranger() -> Iterator[subprocess.Popen[bytes]]:
             process.kill()
 
 
-def test_nobody_is_there_without_a_file(home: Home) -> None:
+def test_no_file_means_no_daemon(home: Home) -> None:
     assert find_daemon(home) == DaemonInfo(DaemonState.ABSENT)
 
 
-def test_the_file_names_the_process_and_goes_with_it(home: Home) -> None:
+def test_the_file_names_the_process_and_is_removed_with_it(home: Home) -> None:
     with hold_pid_file(home, "1.2.3") as file:
         written = json.loads(home.pid_file.read_text())
         mode = stat.S_IMODE(home.pid_file.stat().st_mode)
@@ -111,8 +111,8 @@ def test_a_killed_process_leaves_a_stale_file_that_the_next_one_replaces(home: H
         assert find_daemon(home).pid == os.getpid()
 
 
-def test_a_number_that_another_process_has_by_now_is_stale(home: Home) -> None:
-    with a_stranger() as stranger:
+def test_a_reused_pid_is_stale(home: Home) -> None:
+    with unrelated_process() as stranger:
         home.pid_file.write_text(json.dumps({"pid": stranger.pid, "started": 12.5, "port": 1}))
         seen = find_daemon(home)
         assert seen.process is not None
@@ -135,7 +135,7 @@ def test_the_bare_number_of_the_original_is_stale(home: Home) -> None:
     [b"", b"\n", b"\x00\xff\xfe\x80" * 100, b"[1, 2]", b'{"pid": true}', b'{"pid": -4}', b"[" * 5000, b'{"pid": 1e99}'],
     ids=["empty", "blank", "binary", "list", "bool", "negative", "deep", "float"],
 )
-def test_whatever_the_file_holds_the_home_can_be_used(home: Home, content: bytes) -> None:
+def test_a_malformed_file_does_not_block_the_home(home: Home, content: bytes) -> None:
     home.pid_file.write_bytes(content)
 
     assert find_daemon(home).state in {DaemonState.ABSENT, DaemonState.STALE}
@@ -143,13 +143,13 @@ def test_whatever_the_file_holds_the_home_can_be_used(home: Home, content: bytes
         assert find_daemon(home).state is DaemonState.STARTING
 
 
-def test_a_number_beyond_every_pid_is_stale(home: Home) -> None:
+def test_an_impossible_pid_is_stale(home: Home) -> None:
     home.pid_file.write_text(json.dumps({"pid": 10**30, "started": 1.0}))
 
     assert "is gone" in find_daemon(home).leftover
 
 
-def test_a_lock_without_a_name_is_told_as_such(home: Home) -> None:
+def test_a_lock_without_a_pid_is_reported(home: Home) -> None:
     home.pid_file.write_text("who?")
     with home.pid_file.open("r+") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -159,7 +159,7 @@ def test_a_lock_without_a_name_is_told_as_such(home: Home) -> None:
         assert find_daemon(home).state is DaemonState.UNKNOWN
 
 
-def test_a_daemon_that_has_just_locked_the_file_is_waited_for(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_find_waits_for_a_daemon_that_has_just_locked_the_file(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     with another_process(home) as process:
         written = home.pid_file.read_text()
         home.pid_file.write_text("")
@@ -169,7 +169,7 @@ def test_a_daemon_that_has_just_locked_the_file_is_waited_for(home: Home, monkey
         assert find_settled_daemon(home).pid == process.pid
 
 
-def test_a_process_on_another_machine_is_named_with_its_machine(home: Home) -> None:
+def test_a_process_on_another_machine_is_named_with_its_host(home: Home) -> None:
     home.pid_file.write_text(json.dumps({"pid": 7, "started": 1.0, "process": "far-away/boot/7/1", "port": 1}))
     with home.pid_file.open("r+") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -179,7 +179,7 @@ def test_a_process_on_another_machine_is_named_with_its_machine(home: Home) -> N
     assert "pid 7 on far-away" in already_running_message(home, seen)
 
 
-def test_whoever_only_looks_does_not_keep_a_daemon_from_beginning(home: Home) -> None:
+def test_a_reader_of_the_file_does_not_block_a_start(home: Home) -> None:
     home.pid_file.touch()
     looking = home.pid_file.open()
     fcntl.flock(looking, fcntl.LOCK_SH)
@@ -198,9 +198,7 @@ def test_whoever_only_looks_does_not_keep_a_daemon_from_beginning(home: Home) ->
     assert attempts == 1
 
 
-def test_a_file_that_was_taken_away_meanwhile_is_not_locked_in_vain(
-    home: Home, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_deleted_before_the_lock_is_created_again(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     flock = fcntl.flock
     home.pid_file.write_text("of one who is just going")
 
@@ -215,7 +213,7 @@ def test_a_file_that_was_taken_away_meanwhile_is_not_locked_in_vain(
         assert find_daemon(home).pid == os.getpid()
 
 
-def test_the_file_of_a_successor_is_not_taken_away(home: Home) -> None:
+def test_the_file_of_a_successor_is_not_removed(home: Home) -> None:
     with ExitStack() as first:
         first.enter_context(hold_pid_file(home, "1"))
         home.pid_file.unlink()
@@ -225,7 +223,7 @@ def test_the_file_of_a_successor_is_not_taken_away(home: Home) -> None:
             assert (find_daemon(home).state, find_daemon(home).pid) == (DaemonState.STARTING, process.pid)
 
 
-def test_a_file_that_others_could_read_is_made_private(home: Home) -> None:
+def test_a_readable_file_is_made_private(home: Home) -> None:
     home.pid_file.touch(mode=0o644)
     home.pid_file.chmod(0o644)
 
@@ -233,7 +231,7 @@ def test_a_file_that_others_could_read_is_made_private(home: Home) -> None:
         assert stat.S_IMODE(home.pid_file.stat().st_mode) == 0o600
 
 
-def test_a_link_is_not_followed_to_be_written(home: Home, tmp_path: Path) -> None:
+def test_a_symbolic_link_is_not_written_through(home: Home, tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.write_text("mine")
     home.pid_file.symlink_to(elsewhere)
@@ -243,7 +241,7 @@ def test_a_link_is_not_followed_to_be_written(home: Home, tmp_path: Path) -> Non
     assert elsewhere.read_text() == "mine"
 
 
-def test_a_file_system_without_locks_is_told(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_system_without_locks_is_reported(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(descriptor: int, operation: int) -> None:
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
@@ -262,5 +260,5 @@ def test_a_file_system_without_locks_is_told(home: Home, monkeypatch: pytest.Mon
         ("fd00::1", "http://[fd00::1]:80"),
     ],
 )
-def test_the_address_is_one_that_can_be_opened(host: str, expected: str) -> None:
+def test_a_wildcard_address_becomes_loopback(host: str, expected: str) -> None:
     assert url_of(host, 80) == expected

@@ -1,4 +1,4 @@
-"""No secret passes, however it is written; everything else does."""
+"""Secrets are hidden in every encoding; ordinary texts are unchanged."""
 
 import json
 from collections.abc import Callable
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.daemon.conftest import Furnish
+from tests.daemon.conftest import WriteSettings
 from tinyagi.daemon.redaction import Redactor
 from tinyagi.domain.agent_token import agent_token
 from tinyagi.domain.ids import AgentId
@@ -34,9 +34,11 @@ SECRET = 'ab"c\\d e/f+g=ü%41'
     ],
     ids=["plain", "json", "repr", "json-unicode", "json-twice", "repr-in-json", "path", "query", "lower", "within"],
 )
-def test_a_secret_is_hidden_however_it_is_written(home: Home, furnish: Furnish, written: Callable[[str], str]) -> None:
+def test_a_secret_is_hidden_in_every_encoding(
+    home: Home, write_settings: WriteSettings, written: Callable[[str], str]
+) -> None:
     secret = SECRET.lower()
-    furnish(models={"anthropic": {"api_key": secret}})
+    write_settings(models={"anthropic": {"api_key": secret}})
 
     text = Redactor(home, {})(f"before {written(secret)} after")
 
@@ -47,7 +49,7 @@ def test_a_secret_is_hidden_however_it_is_written(home: Home, furnish: Furnish, 
 
 
 @given(secret=st.text(st.characters(codec="utf-8"), min_size=6, max_size=60), around=st.text(max_size=20))
-def test_no_secret_of_the_environment_passes_a_line_of_json(secret: str, around: str) -> None:
+def test_a_secret_of_the_environment_never_reaches_json(secret: str, around: str) -> None:
     redact = Redactor(Home(Path("/nowhere")), {"MY_TOKEN": secret})
 
     line = json.dumps({"text": redact(f"{around}{secret}{around}")}, ensure_ascii=False)
@@ -55,18 +57,18 @@ def test_no_secret_of_the_environment_passes_a_line_of_json(secret: str, around:
     assert secret not in json.loads(line)["text"] or secret in f"{around}••••{around}"
 
 
-def test_a_key_that_is_set_later_is_hidden_and_a_former_one_stays_hidden(home: Home, furnish: Furnish) -> None:
-    furnish(models={"openai": {"api_key": "first-key-of-all"}})
+def test_a_new_key_is_hidden_and_the_old_one_stays_hidden(home: Home, write_settings: WriteSettings) -> None:
+    write_settings(models={"openai": {"api_key": "first-key-of-all"}})
     redact = Redactor(home, {})
     assert redact("first-key-of-all") == "••••"
 
-    furnish(models={"openai": {"api_key": "second-key-of-all"}})
+    write_settings(models={"openai": {"api_key": "second-key-of-all"}})
 
     assert redact("first-key-of-all second-key-of-all") == "•••• ••••"
 
 
-def test_settings_that_cannot_be_read_change_nothing(home: Home, furnish: Furnish) -> None:
-    furnish(server={"token": "a-token-that-is-long"})
+def test_unreadable_settings_keep_the_known_secrets_hidden(home: Home, write_settings: WriteSettings) -> None:
+    write_settings(server={"token": "a-token-that-is-long"})
     redact = Redactor(home, {})
     redact("")
     home.settings_file.write_text('{"server": {')
@@ -84,19 +86,19 @@ def test_the_beginning_of_a_secret_at_a_cut_is_hidden(home: Home) -> None:
     assert redact("123456:a and 123456:ab… or 123456…") == "123456:a and ••••… or ••••…"
 
 
-def test_beginnings_that_lie_within_each_other_are_hidden(home: Home) -> None:
+def test_overlapping_beginnings_are_hidden(home: Home) -> None:
     redact = Redactor(home, {"MY_TOKEN": "aaaaaaab"})
 
     assert redact("aaaaaaaaaaa…") == "aaaa••••…"
 
 
-def test_of_two_secrets_that_begin_alike_the_longer_is_hidden_whole(home: Home) -> None:
+def test_the_longer_of_two_secrets_with_a_common_prefix_is_hidden_whole(home: Home) -> None:
     redact = Redactor(home, {"A_TOKEN": "abcdefgh", "B_TOKEN": "abcdefghijkl"})
 
     assert redact("abcdefghijkl abcdefgh") == "•••• ••••"
 
 
-def test_a_secret_of_several_lines_is_hidden_on_one_line(home: Home) -> None:
+def test_a_multi_line_secret_is_hidden_in_every_form(home: Home) -> None:
     key = "-----BEGIN KEY-----\nAAAABBBBCCCC\nDDDDEEEEFFFF\n-----END KEY-----\n"
     redact = Redactor(home, {"DEPLOY_PRIVATE_KEY": key})
 
@@ -118,11 +120,11 @@ def test_a_secret_of_several_lines_is_hidden_on_one_line(home: Home) -> None:
         "ghp_SECRETSECRET1SECRETSECRET",
     ],
 )
-def test_what_has_the_shape_of_a_secret_is_hidden(home: Home, text: str) -> None:
+def test_texts_that_look_like_a_secret_are_hidden(home: Home, text: str) -> None:
     assert "SECRETSECRET1" not in Redactor(home, {})(text)
 
 
-def test_an_agents_own_token_is_hidden_wherever_a_program_prints_it(home: Home) -> None:
+def test_a_printed_agent_token_is_hidden(home: Home) -> None:
     token = agent_token("t0ken-of-the-server-0123456789", AgentId("coder"))
 
     assert token.rpartition(".")[2] not in Redactor(home, {})(f"TINYAGI_API_TOKEN={token} was seen")
@@ -139,5 +141,5 @@ def test_an_agents_own_token_is_hidden_wherever_a_program_prints_it(home: Home) 
         "a task-force-of-many-people-at-work",
     ],
 )
-def test_everyday_texts_stay_as_they_are(home: Home, text: str) -> None:
+def test_ordinary_texts_are_unchanged(home: Home, text: str) -> None:
     assert Redactor(home, {"PATH": "/usr/bin", "SHORT_TOKEN": "abc"})(text) == text

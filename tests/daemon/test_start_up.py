@@ -1,4 +1,4 @@
-"""What the daemon has done by the time it answers."""
+"""The state of the daemon once it answers."""
 
 import subprocess
 import sys
@@ -22,7 +22,7 @@ asyncio.run(run_daemon(home, Console()))
 """
 
 
-def test_the_objects_of_the_start_are_kept_from_later_collections(tmp_path: Path) -> None:
+def test_startup_objects_are_frozen_for_the_garbage_collector(tmp_path: Path) -> None:
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "settings.json").write_text('{"server": {"port": 0}}')
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""A stop is polite first, bounded in time, and never hits a process that only has the daemon's number."""
+"""A stop sends SIGTERM first, is bounded in time, and never hits another process with the daemon's pid."""
 
 import json
 import subprocess
@@ -9,7 +9,7 @@ from datetime import timedelta
 
 import pytest
 
-from tests.daemon.test_pidfile import a_stranger, another_process
+from tests.daemon.test_pidfile import another_process, unrelated_process
 from tinyagi.daemon.control import stop_daemon, stop_timeout
 from tinyagi.daemon.pidfile import DaemonError, DaemonState, find_daemon
 from tinyagi.settings.home import Home
@@ -17,7 +17,7 @@ from tinyagi.settings.parse import parse_settings
 
 PATIENCE = timedelta(seconds=20)
 
-DEAF = """
+IGNORES_SIGTERM = """
 import signal, sys
 from pathlib import Path
 from tinyagi.daemon.pidfile import hold_pid_file
@@ -30,8 +30,8 @@ with hold_pid_file(Home(Path(sys.argv[1])), "1"):
 
 
 @contextmanager
-def a_deaf_process(home: Home) -> Iterator[subprocess.Popen[bytes]]:
-    command = [sys.executable, "-c", DEAF, str(home.path)]
+def process_ignoring_sigterm(home: Home) -> Iterator[subprocess.Popen[bytes]]:
+    command = [sys.executable, "-c", IGNORES_SIGTERM, str(home.path)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"held\n"
@@ -41,7 +41,7 @@ def a_deaf_process(home: Home) -> Iterator[subprocess.Popen[bytes]]:
             process.kill()
 
 
-def test_a_daemon_is_asked_to_end_and_waited_for(home: Home) -> None:
+def test_a_daemon_gets_sigterm_and_is_waited_for(home: Home) -> None:
     said: list[str] = []
     with another_process(home) as process:
         stopped = stop_daemon(home, said.append, PATIENCE)
@@ -53,9 +53,9 @@ def test_a_daemon_is_asked_to_end_and_waited_for(home: Home) -> None:
     assert said == []
 
 
-def test_a_daemon_that_does_not_listen_is_killed_with_a_word(home: Home) -> None:
+def test_a_daemon_that_ignores_sigterm_is_killed_with_a_message(home: Home) -> None:
     said: list[str] = []
-    with a_deaf_process(home) as process:
+    with process_ignoring_sigterm(home) as process:
         stop_daemon(home, said.append, timedelta(milliseconds=100))
 
         assert process.wait() == -9
@@ -63,20 +63,20 @@ def test_a_daemon_that_does_not_listen_is_killed_with_a_word(home: Home) -> None
     assert "Nothing is lost" in said[1]
 
 
-def test_nobody_is_stopped_when_nobody_runs(home: Home) -> None:
+def test_stop_without_a_daemon_does_nothing(home: Home) -> None:
     assert stop_daemon(home, print, PATIENCE) is None
 
 
-def test_a_stranger_with_the_number_of_a_dead_daemon_is_left_alone(home: Home) -> None:
-    with a_stranger() as stranger:
+def test_a_process_with_a_reused_pid_is_not_killed(home: Home) -> None:
+    with unrelated_process() as stranger:
         home.pid_file.write_text(json.dumps({"pid": stranger.pid, "started": 1.0, "host": "127.0.0.1", "port": 1}))
 
         assert stop_daemon(home, print, PATIENCE) is None
         assert stranger.poll() is None
 
 
-def test_a_stranger_is_left_alone_even_when_somebody_holds_the_lock(home: Home) -> None:
-    with another_process(home) as holder, a_stranger() as stranger:
+def test_a_process_with_a_wrong_pid_is_not_killed_while_the_lock_is_held(home: Home) -> None:
+    with another_process(home) as holder, unrelated_process() as stranger:
         home.pid_file.write_text(json.dumps({"pid": stranger.pid, "started": 1.0}))
 
         with pytest.raises(DaemonError):
@@ -85,7 +85,7 @@ def test_a_stranger_is_left_alone_even_when_somebody_holds_the_lock(home: Home) 
         assert holder.poll() is None
 
 
-def test_the_patience_is_what_runs_are_given_and_a_margin() -> None:
+def test_the_stop_timeout_is_the_grace_of_runs_plus_a_margin() -> None:
     settings = parse_settings({"queue": {"shutdown_grace_seconds": 60, "kill_grace_seconds": 7}})
 
     assert timedelta(seconds=67) < stop_timeout(settings) < timedelta(seconds=90)

@@ -1,4 +1,4 @@
-"""Logs as they grow, and as a person reads them."""
+"""Following growing logs, and readable log lines."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,7 +23,7 @@ def append(path: Path, text: str) -> None:
         file.write(text)
 
 
-def test_only_what_is_new_and_finished_is_told(tmp_path: Path, followed: LogFollower) -> None:
+def test_only_new_complete_lines_are_returned(tmp_path: Path, followed: LogFollower) -> None:
     assert followed.poll() == []
     append(tmp_path / "queue.log", "one\ntw")
     assert followed.poll() == ["one"]
@@ -31,7 +31,7 @@ def test_only_what_is_new_and_finished_is_told(tmp_path: Path, followed: LogFoll
     assert followed.poll() == ["two"]
 
 
-def test_a_file_that_is_turned_over_is_followed_without_a_gap(tmp_path: Path, followed: LogFollower) -> None:
+def test_a_rotated_file_is_followed_without_a_gap(tmp_path: Path, followed: LogFollower) -> None:
     file = RotatingLogFile(tmp_path / "queue.log", max_bytes=20)
     for number in range(2):
         file.append(f"line {number}")
@@ -42,13 +42,13 @@ def test_a_file_that_is_turned_over_is_followed_without_a_gap(tmp_path: Path, fo
     assert followed.poll() == ["line 0", "line 1", "begins a new file"]
 
 
-def test_a_log_that_appears_later_is_read_from_its_beginning(tmp_path: Path, followed: LogFollower) -> None:
+def test_a_new_log_is_read_from_its_beginning(tmp_path: Path, followed: LogFollower) -> None:
     append(tmp_path / "telegram.log", "hello\n")
 
     assert followed.poll() == ["hello"]
 
 
-def test_one_log_is_followed_alone(tmp_path: Path) -> None:
+def test_a_single_log_can_be_followed(tmp_path: Path) -> None:
     followed = LogFollower(tmp_path, "daemon")
     append(tmp_path / "queue.log", "not this\n")
     append(tmp_path / "daemon.log", "this\n")
@@ -57,14 +57,14 @@ def test_one_log_is_followed_alone(tmp_path: Path) -> None:
     followed.close()
 
 
-def test_a_link_among_the_logs_is_passed_over(tmp_path: Path, followed: LogFollower) -> None:
+def test_a_symbolic_link_is_not_followed_as_a_log(tmp_path: Path, followed: LogFollower) -> None:
     (tmp_path / "secret").write_text("mine\n")
     (tmp_path / "evil.log").symlink_to(tmp_path / "secret")
 
     assert followed.poll() == []
 
 
-def test_a_person_reads_time_level_logger_agent_and_text() -> None:
+def test_a_readable_line_has_time_level_logger_agent_and_text() -> None:
     line = log_json(LogLine(0, "warning", "tinyagi.engine.lane", "it\nfailed", {"agent": "coder"}, "Traceback\n  here"))
 
     first, *trace = readable_line(line).split("\n")
@@ -75,5 +75,5 @@ def test_a_person_reads_time_level_logger_agent_and_text() -> None:
 
 
 @pytest.mark.parametrize("line", ["no json\x1b[2J", "[1]", "{", '{"time": 7, "text": null}', "[" * 100_000])
-def test_whatever_stands_in_a_log_is_shown_without_control(line: str) -> None:
+def test_malformed_lines_are_shown_without_control_characters(line: str) -> None:
     assert "\x1b" not in readable_line(line)

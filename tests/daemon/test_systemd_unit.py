@@ -1,4 +1,4 @@
-"""The systemd unit: the right command, the right patience, and quoting that survives odd paths."""
+"""The systemd unit: its command, its stop timeout, and the quoting of odd paths."""
 
 import sys
 from pathlib import Path
@@ -10,7 +10,7 @@ from tinyagi.settings.parse import parse_settings
 SETTINGS = parse_settings({"queue": {"shutdown_grace_seconds": 60, "kill_grace_seconds": 5}})
 
 
-def test_the_unit_runs_this_python_on_this_home_and_stops_with_patience() -> None:
+def test_the_unit_runs_this_python_on_this_home_with_a_stop_timeout() -> None:
     text = unit_text(Home(Path("/srv/company")), SETTINGS, {"PATH": "/opt/bin:/bin"}, for_system=False)
 
     assert f'ExecStart="{sys.executable}" "-m" "tinyagi" "run" "--home" "/srv/company"' in text
@@ -22,7 +22,7 @@ def test_the_unit_runs_this_python_on_this_home_and_stops_with_patience() -> Non
     assert "User=" not in text
 
 
-def test_a_unit_of_the_machine_names_the_user_and_is_locked_down() -> None:
+def test_a_system_unit_names_the_user_and_is_sandboxed() -> None:
     text = unit_text(Home(Path("/srv/company")), SETTINGS, {}, for_system=True)
 
     assert "User=" in text
@@ -39,7 +39,7 @@ def test_odd_paths_are_quoted() -> None:
     assert 'WorkingDirectory=-/srv/50%% "a" $HOME \\x' in text
 
 
-def test_the_unit_goes_where_the_service_manager_looks() -> None:
+def test_the_unit_path_is_in_the_search_path_of_systemd() -> None:
     assert unit_path({"XDG_CONFIG_HOME": "/cfg"}, for_system=False) == Path("/cfg/systemd/user/tinyagi.service")
     assert unit_path({}, for_system=True) == Path("/etc/systemd/system/tinyagi.service")
     assert any("enable --now" in line for line in next_steps(Path("/x"), for_system=True))
