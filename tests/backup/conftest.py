@@ -1,4 +1,4 @@
-"""Homes with something of everything in them, and how to tell whether a home is still the same."""
+"""Homes with every kind of file, and fingerprints to compare them."""
 
 import asyncio
 import hashlib
@@ -30,13 +30,13 @@ FILES = {
 
 @pytest.fixture
 def home(tmp_path: Path) -> Home:
-    """With three messages, a file of every kind and a workspace."""
+    """A home with three messages, a file of every kind and a workspace."""
     home = Home(tmp_path / "home")
-    furnish(home, tmp_path / "workspaces")
+    prepare_home(home, tmp_path / "workspaces")
     return home
 
 
-def furnish(home: Home, workspaces: Path) -> None:
+def prepare_home(home: Home, workspaces: Path) -> None:
     home.prepare()
     settings = {
         "workspace": {"path": str(workspaces)},
@@ -68,7 +68,7 @@ def add_messages(home: Home, *texts: str) -> None:
     asyncio.run(add())
 
 
-def made(home: Home, **options: Any) -> Created:
+def create_backup(home: Home, **options: Any) -> Created:
     return create(home, now=NOW, **options)
 
 
@@ -79,7 +79,7 @@ def messages(home: Home) -> list[str]:
 
 
 def state(folder: Path) -> dict[str, str]:
-    """Every file, folder and link below the folder, with its mode and a hash of what it holds."""
+    """Every file, folder and link below the folder, with its mode and a hash of its content."""
     return {str(path.relative_to(folder)): _fingerprint(path) for path in sorted(folder.rglob("*"))}
 
 
@@ -87,8 +87,8 @@ def without_database(folder: Path) -> dict[str, str]:
     return {name: content for name, content in state(folder).items() if not name.startswith("tinyagi.db")}
 
 
-def wreck(home: Home) -> None:
-    """What a bad day leaves."""
+def destroy(home: Home) -> None:
+    """Damage or delete the database, the settings and the files."""
     home.database.write_bytes(b"garbage")
     home.settings_file.unlink()
     shutil.rmtree(home.files)

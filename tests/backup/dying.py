@@ -1,7 +1,7 @@
-"""A restore that is killed with -9 before its first step, before its second, and so on, each time in another home.
+"""Kills a restore with -9 before its first step, before its second, and so on, each time in another home.
 
-A step is a file that is made, moved or removed. Every attempt is a process of its own, made by fork: to import
-everything anew for each would take most of the time. Prints how many homes there are.
+A step creates, moves or removes a file. Every attempt is a forked process, because imports would take most of the
+time of a new one. Prints the number of homes.
 
     python -m tests.backup.dying ARCHIVE TEMPLATE FOLDER
 """
@@ -23,7 +23,7 @@ STEPS = frozenset({"os.rename", "os.mkdir", "os.remove", "os.rmdir", "os.symlink
 
 
 def attempt(work: Callable[[], object], *, die_before: int) -> bool:
-    """False when it died."""
+    """Run `work` in a child process; False when it was killed."""
     pid = os.fork()
     if pid == 0:
         code = 1
@@ -53,6 +53,6 @@ if __name__ == "__main__":
         if attempt(lambda home=home: restore(archive, home, now=NOW), die_before=number):  # type: ignore[misc]
             break
         if number % 2:
-            # Every other time the next start dies, too.
+            # Every second time the completion at the next start is killed too.
             attempt(lambda home=home: finish(home), die_before=1 + number % 7)  # type: ignore[misc]
     print(number)  # noqa: T201 - the parent reads it

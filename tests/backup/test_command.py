@@ -1,4 +1,4 @@
-"""`tinyagi backup` as people and programs call it."""
+"""`tinyagi backup` on the command line, with text and JSON output."""
 
 import json
 import os
@@ -26,12 +26,12 @@ def archives(home: Home) -> list[str]:
     return sorted(path.name for path in home.backups.glob("*.zip"))
 
 
-def test_without_backups_the_list_says_how_to_make_one(shell: Shell) -> None:
+def test_an_empty_list_names_the_create_command(shell: Shell) -> None:
     assert shell("backup", "list").stdout == "There is no backup yet. Make one: tinyagi backup create\n"
     assert shell.json("backup", "list") == []
 
 
-def test_a_backup_says_where_it_is_and_what_it_lacks(shell: Shell) -> None:
+def test_create_prints_the_path_and_the_missing_parts(shell: Shell) -> None:
     shell.home.lake.mkdir()
 
     result = shell("backup", "create")
@@ -42,7 +42,7 @@ def test_a_backup_says_where_it_is_and_what_it_lacks(shell: Shell) -> None:
     assert result.stderr == "Not included: workspaces and lake; add --workspaces --lake.\n"
 
 
-def test_json_of_a_backup_names_the_archive_and_holds_no_secret(shell: Shell) -> None:
+def test_the_json_of_a_backup_contains_no_secret(shell: Shell) -> None:
     content = shell.json("backup", "create", "--workspaces")
 
     assert Path(content["path"]).stat().st_size == content["bytes"]
@@ -77,7 +77,7 @@ def test_the_list_shows_every_kind_of_backup_newest_first(shell: Shell) -> None:
     assert "the database before an upgrade" in shown
 
 
-def test_a_backup_is_restored_by_its_name_and_taken_back(shell: Shell) -> None:
+def test_a_restore_by_name_can_be_undone(shell: Shell) -> None:
     name = Path(shell.json("backup", "create")["path"]).name
     add_messages(shell.home, "four")
 
@@ -96,7 +96,7 @@ def test_a_backup_is_restored_by_its_name_and_taken_back(shell: Shell) -> None:
     assert not shell.home.pid_file.exists()
 
 
-def test_a_fresh_home_needs_no_yes_and_is_private(shell: Shell, tmp_path: Path) -> None:
+def test_a_restore_into_a_new_home_needs_no_yes_and_makes_it_private(shell: Shell, tmp_path: Path) -> None:
     path = shell.json("backup", "create")["path"]
     other = Home(tmp_path / "deep" / "other")
 
@@ -108,7 +108,7 @@ def test_a_fresh_home_needs_no_yes_and_is_private(shell: Shell, tmp_path: Path) 
     assert not other.pid_file.exists()
 
 
-def test_without_a_terminal_a_home_with_data_is_not_replaced(shell: Shell) -> None:
+def test_a_home_with_data_needs_yes_without_a_terminal(shell: Shell) -> None:
     name = Path(shell.json("backup", "create")["path"]).name
     before = state(shell.home.path)
 
@@ -119,7 +119,7 @@ def test_without_a_terminal_a_home_with_data_is_not_replaced(shell: Shell) -> No
     assert state(shell.home.path) == before
 
 
-def test_a_refused_archive_makes_no_home(shell: Shell, tmp_path: Path) -> None:
+def test_a_refused_archive_creates_no_home(shell: Shell, tmp_path: Path) -> None:
     (tmp_path / "foreign.zip").write_text("x")
 
     result = shell("backup", "restore", str(tmp_path / "foreign.zip"), "--to", str(tmp_path / "new"))
@@ -130,7 +130,7 @@ def test_a_refused_archive_makes_no_home(shell: Shell, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["tinyagi-1.db", "folder", "none"])
-def test_what_is_no_archive_is_refused_with_a_sentence(shell: Shell, name: str) -> None:
+def test_an_invalid_source_is_refused_with_a_reason(shell: Shell, name: str) -> None:
     (shell.home.backups / "tinyagi-1.db").write_text("x")
     (shell.home.backups / "folder").mkdir()
 
@@ -144,7 +144,7 @@ def test_what_is_no_archive_is_refused_with_a_sentence(shell: Shell, name: str) 
     }[name] in result.stderr
 
 
-def test_a_home_that_another_process_works_on_is_not_restored(shell: Shell) -> None:
+def test_a_home_in_use_is_not_restored(shell: Shell) -> None:
     name = Path(shell.json("backup", "create")["path"]).name
     with another_process(shell.home):
         before = state(shell.home.path)
@@ -156,7 +156,7 @@ def test_a_home_that_another_process_works_on_is_not_restored(shell: Shell) -> N
         assert state(shell.home.path) == before
 
 
-def test_a_lake_that_is_being_written_is_a_reason_to_come_later(shell: Shell) -> None:
+def test_a_lake_being_written_refuses_the_restore(shell: Shell) -> None:
     shell.home.lake.mkdir()
     name = Path(shell.json("backup", "create")["path"]).name
 
@@ -168,7 +168,7 @@ def test_a_lake_that_is_being_written_is_a_reason_to_come_later(shell: Shell) ->
     assert messages(shell.home) == ["one", "two", "three"]
 
 
-def test_a_restore_that_was_cut_off_is_completed_before_the_next_one(shell: Shell) -> None:
+def test_an_interrupted_restore_is_completed_before_the_next_one(shell: Shell) -> None:
     name = Path(shell.json("backup", "create")["path"]).name
     staging = shell.home.path / ".restore.new"
     staging.mkdir()
@@ -182,7 +182,7 @@ def test_a_restore_that_was_cut_off_is_completed_before_the_next_one(shell: Shel
     assert not staging.exists()
 
 
-def test_a_home_that_is_gone_is_restored_from_an_archive_elsewhere(shell: Shell, tmp_path: Path) -> None:
+def test_a_deleted_home_is_restored_from_an_external_archive(shell: Shell, tmp_path: Path) -> None:
     path = shell.json("backup", "create", "--to", str(tmp_path))["path"]
     shutil.rmtree(shell.home.path)
 

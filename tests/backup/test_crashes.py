@@ -1,4 +1,4 @@
-"""A restore that dies, wherever it does, leaves the old home or the new one, or says what completes it."""
+"""A restore killed at any step leaves the old home, the new one, or a journal that completes it."""
 
 import asyncio
 import json
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.backup.conftest import NOW, add_messages, furnish, made, messages, state
+from tests.backup.conftest import NOW, add_messages, create_backup, messages, prepare_home, state
 from tests.contract.conftest import CODER
 from tinyagi.backup.manifest import ENTRIES
 from tinyagi.backup.restore import restore
@@ -25,23 +25,23 @@ BEFORE, AFTER = ["one", "two", "three"], ["one", "two", "three", "four", "five"]
 
 
 @pytest.mark.timeout(300)
-def test_a_restore_that_is_killed_before_any_of_its_steps_leaves_the_old_home_or_the_new_one(tmp_path: Path) -> None:
+def test_a_restore_killed_at_any_step_leaves_the_old_or_the_new_home(tmp_path: Path) -> None:
     archive, template, folder = tmp_path / "archive.zip", tmp_path / "template", tmp_path / "homes"
-    prepare(archive, template)
+    prepare_archive_and_template(archive, template)
     calm = Home(tmp_path / "calm")
     shutil.copytree(template, calm.path, symlinks=True)
     restore(archive, calm, now=NOW)
     old, new = contents_of(Home(template)), contents_of(calm)
     assert (old["messages"], new["messages"]) == (AFTER, BEFORE)
 
-    count = killed_at_every_step(archive, template, folder)
+    count = kill_at_every_step(archive, template, folder)
 
     ends = Counter[str]()
     for number in range(1, count):
         home = Home(folder / str(number))
         if home.restore_journal.exists():
             ends["cut off"] += 1
-            assert_refused(home)
+            assert_home_refused(home)
             finish(home)
         assert not home.restore_journal.exists()
         found = contents_of(home)
@@ -51,17 +51,17 @@ def test_a_restore_that_is_killed_before_any_of_its_steps_leaves_the_old_home_or
         if found == new:
             (kept,) = home.backups.glob("before-restore-*")
             restore(kept, home, now=NOW)
-            assert contents_of(home) == old, f"{number}: what was replaced was kept whole"
+            assert contents_of(home) == old, f"{number}: the replaced data was kept whole"
         restore(archive, home, now=NOW)
-        assert contents_of(home) == new, f"{number}: it can be restored after all"
+        assert contents_of(home) == new, f"{number}: a second restore succeeds"
     assert min(ends["cut off"], ends["old"], ends["new"]) > 5, ends
 
 
-def test_a_folder_that_a_start_made_in_between_is_no_obstacle(home: Home, tmp_path: Path) -> None:
-    """`start` makes missing folders and settings before it completes a restore."""
-    done = made(home)
+def test_a_folder_created_by_a_start_does_not_block_the_completion(home: Home, tmp_path: Path) -> None:
+    """`start` creates missing folders and settings before it completes a restore."""
+    done = create_backup(home)
     add_messages(home, "four")
-    assert not attempt_dying_after_files_are_set_aside(done.path, home)
+    assert not restore_killed_after_files_moved_away(done.path, home)
     home.prepare()
     assert list(home.files.iterdir()) == []
 
@@ -71,20 +71,20 @@ def test_a_folder_that_a_start_made_in_between_is_no_obstacle(home: Home, tmp_pa
     assert messages(home) == BEFORE
 
 
-def test_a_journal_that_cannot_be_read_is_a_sentence(home: Home) -> None:
+def test_an_unreadable_journal_is_reported(home: Home) -> None:
     home.restore_journal.write_text("{")
 
     with pytest.raises(Exception, match="is the journal of an interrupted restore"):
         finish(home)
 
 
-def prepare(archive: Path, template: Path) -> None:
-    """A home whose newest message is in the write-ahead log only, and an older backup of it."""
+def prepare_archive_and_template(archive: Path, template: Path) -> None:
+    """Make a home whose newest message is only in the write-ahead log, and an older backup of it."""
     home = Home(archive.with_name("made"))
-    furnish(home, home.path / "workspaces")
+    prepare_home(home, home.path / "workspaces")
     settings = json.loads(home.settings_file.read_text())
     home.settings_file.write_text(json.dumps({**settings, "workspace": {"path": "workspaces"}}))
-    made(home, to=archive, with_workspaces=True)
+    create_backup(home, to=archive, with_workspaces=True)
     add_messages(home, "four")
     (home.files / "later.txt").write_text("later")
     (home.path / "workspaces" / "coder" / "run.sh").write_text("changed")
@@ -99,7 +99,7 @@ def prepare(archive: Path, template: Path) -> None:
 
 
 def contents_of(home: Home) -> dict[str, object]:
-    """Everything that a restore replaces; the database as it reads, from a copy: to open it would change its files."""
+    """Everything that a restore replaces. The database is read from a copy, because opening it changes its files."""
     copy = Home(home.path.with_name(f"{home.path.name}-copy"))
     copy.path.mkdir()
     for path in home.path.glob("tinyagi.db*"):
@@ -114,12 +114,12 @@ def contents_of(home: Home) -> dict[str, object]:
     return {"messages": stored, "files": files}
 
 
-def killed_at_every_step(archive: Path, template: Path, folder: Path) -> int:
+def kill_at_every_step(archive: Path, template: Path, folder: Path) -> int:
     command = [sys.executable, "-m", "tests.backup.dying", str(archive), str(template), str(folder)]
     return int(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
 
-def attempt_dying_after_files_are_set_aside(archive: Path, home: Home) -> bool:
+def restore_killed_after_files_moved_away(archive: Path, home: Home) -> bool:
     program = (
         "import os, signal, sys\n"
         "from pathlib import Path\n"
@@ -135,8 +135,8 @@ def attempt_dying_after_files_are_set_aside(archive: Path, home: Home) -> bool:
     return subprocess.run(command, check=False).returncode == 0
 
 
-def assert_refused(home: Home) -> None:
-    """Others do not make an empty database where one is being put."""
+def assert_home_refused(home: Home) -> None:
+    """Other programs must not create an empty database during a restore."""
 
     async def enter() -> None:
         async with open_inbox(home):
@@ -148,4 +148,4 @@ def assert_refused(home: Home) -> None:
         open_eraser(home)
     if home.database.exists():
         with pytest.raises(Conflict, match="running or was interrupted"):
-            made(home)
+            create_backup(home)

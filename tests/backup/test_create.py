@@ -1,4 +1,4 @@
-"""A backup holds what a home needs to live again, whatever happens while it is made, or it is not there at all."""
+"""A backup holds everything a home needs, even under load, or it is not written at all."""
 
 import asyncio
 import json
@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.backup.conftest import FILES, NOW, furnish, made, messages, state, without_database
+from tests.backup.conftest import FILES, NOW, create_backup, messages, prepare_home, state, without_database
 from tests.e2e.test_crash import until_finished, worker
 from tests.e2e.workers import LANES, POLICY
 from tinyagi.backup.archive import open_archive
@@ -32,14 +32,14 @@ MESSAGES = 200
 
 
 @pytest.mark.timeout(120)
-async def test_a_backup_under_load_restores_every_row_that_was_committed_before_it_began(tmp_path: Path) -> None:
+async def test_a_backup_under_load_holds_every_row_committed_before_it(tmp_path: Path) -> None:
     home, other = Home(tmp_path / "home"), Home(tmp_path / "other")
     home.prepare()
     other.path.mkdir()
     async with await Store.open(home.database, policy=POLICY) as store:
         await store.queue.enqueue(NewMessage("0", LANES[0]))
         async with worker(home.database):
-            # The worker is busy now, and stays so while messages come in.
+            # The worker is busy from here on, because messages keep arriving.
             await until_finished(store, 1)
             sent = 0
             under_way, stop = asyncio.Event(), asyncio.Event()
@@ -55,7 +55,7 @@ async def test_a_backup_under_load_restores_every_row_that_was_committed_before_
             sending = asyncio.create_task(keep_sending())
             await under_way.wait()
             before = sent - 1
-            done = await asyncio.to_thread(made, home)
+            done = await asyncio.to_thread(create_backup, home)
             stop.set()
             await sending
 
@@ -63,14 +63,14 @@ async def test_a_backup_under_load_restores_every_row_that_was_committed_before_
 
     stored = messages(other)
     assert stored[: before + 1] == [str(number) for number in range(before + 1)]
-    assert stored == [str(number) for number in range(len(stored))], "what came meanwhile has no gap either"
+    assert stored == [str(number) for number in range(len(stored))], "later messages have no gap either"
     async with await Store.open(other.database, policy=POLICY) as store, worker(other.database):
-        # Runs that were under way are begun again, and everything comes to its end.
+        # Interrupted runs start again, and every message is finished.
         await until_finished(store, len(stored))
 
 
-def test_the_archive_holds_the_home_and_says_so(home: Home) -> None:
-    done = made(home)
+def test_the_archive_holds_the_home_and_a_manifest(home: Home) -> None:
+    done = create_backup(home)
 
     assert done.path == home.backups / "tinyagi-20261118T031500Z.zip"
     assert done.path.stat().st_mode & 0o777 == 0o600
@@ -88,19 +88,19 @@ def test_the_archive_holds_the_home_and_says_so(home: Home) -> None:
     assert [path.name for path in home.backups.iterdir() if path.name != ".backup.lock"] == [done.path.name]
 
 
-def test_two_backups_in_the_same_second_have_two_names_in_order(home: Home) -> None:
-    first, second = made(home), made(home)
+def test_two_backups_in_the_same_second_have_ordered_names(home: Home) -> None:
+    first, second = create_backup(home), create_backup(home)
 
     assert sorted([first.path, second.path]) == [first.path, second.path]
     assert first.path.exists()
 
 
 @pytest.mark.parametrize("name", ["", "mine.zip"])
-def test_a_backup_goes_where_it_is_wanted(home: Home, tmp_path: Path, name: str) -> None:
+def test_a_backup_is_written_to_the_given_place(home: Home, tmp_path: Path, name: str) -> None:
     folder = tmp_path / "elsewhere"
     folder.mkdir()
 
-    done = made(home, to=folder / name)
+    done = create_backup(home, to=folder / name)
 
     assert done.path.parent == folder
     assert done.path.name == (name or "tinyagi-20261118T031500Z.zip")
@@ -108,13 +108,13 @@ def test_a_backup_goes_where_it_is_wanted(home: Home, tmp_path: Path, name: str)
     assert [path.name for path in home.backups.iterdir()] == [".backup.lock"]
 
 
-def test_two_homes_that_share_a_folder_for_backups_at_the_same_second_both_have_one(home: Home, tmp_path: Path) -> None:
+def test_two_homes_can_back_up_into_one_folder_in_the_same_second(home: Home, tmp_path: Path) -> None:
     second, folder = Home(tmp_path / "second"), tmp_path / "shared"
-    furnish(second, tmp_path / "others")
+    prepare_home(second, tmp_path / "others")
     folder.mkdir()
 
     with ThreadPoolExecutor(2) as pool:
-        paths = [one.path for one in pool.map(lambda one: made(one, to=folder), (home, second))]
+        paths = [one.path for one in pool.map(lambda one: create_backup(one, to=folder), (home, second))]
 
     homes = []
     for path in sorted(folder.iterdir()):
@@ -124,36 +124,36 @@ def test_two_homes_that_share_a_folder_for_backups_at_the_same_second_both_have_
     assert sorted(paths) == sorted(folder.iterdir())
 
 
-def test_a_file_that_is_there_is_not_overwritten(home: Home, tmp_path: Path) -> None:
+def test_an_existing_file_is_not_overwritten(home: Home, tmp_path: Path) -> None:
     (tmp_path / "mine.zip").write_text("precious")
 
     with pytest.raises(BackupError, match="already exists"):
-        made(home, to=tmp_path / "mine.zip")
+        create_backup(home, to=tmp_path / "mine.zip")
 
     assert (tmp_path / "mine.zip").read_text() == "precious"
 
 
 def test_a_home_without_a_database_has_nothing_to_back_up(tmp_path: Path) -> None:
     with pytest.raises(NotFound, match="nothing to back up"):
-        made(Home(tmp_path / "none"))
+        create_backup(Home(tmp_path / "none"))
 
     assert not (tmp_path / "none").exists()
 
 
-def test_a_damaged_database_makes_no_backup(home: Home) -> None:
+def test_a_damaged_database_is_not_backed_up(home: Home) -> None:
     content = bytearray(home.database.read_bytes())
     content[8192:40_960] = os.urandom(32_768)
     home.database.write_bytes(content)
 
     with pytest.raises((BackupError, StoreError), match="damaged"):
-        made(home)
+        create_backup(home)
 
     assert [path.name for path in home.backups.iterdir()] == [".backup.lock"]
 
 
 @pytest.mark.parametrize("limit", [100_000, 1_000_000])
-def test_a_full_disk_leaves_nothing_behind_and_says_so(home: Home, limit: int) -> None:
-    """With the lower limit the copy of the database has no room, with the other one the archive."""
+def test_a_full_disk_is_reported_and_leaves_no_files(home: Home, limit: int) -> None:
+    """The lower limit is too small for the copy of the database, the higher one for the archive."""
     (home.files / "large").write_bytes(os.urandom(2_000_000))
     before = without_database(home.path)
     command = [sys.executable, "-m", "tinyagi", "--home", str(home.path), "backup", "create"]
@@ -172,23 +172,23 @@ def test_a_full_disk_leaves_nothing_behind_and_says_so(home: Home, limit: int) -
     assert {name for name in without_database(home.path) if name not in before} == {"backups/.backup.lock"}
 
 
-def test_what_an_earlier_backup_left_when_it_was_killed_is_cleared_away(home: Home) -> None:
+def test_leftovers_of_a_killed_backup_are_removed(home: Home) -> None:
     left = home.backups / f".backup-{home.home_id}.new"
     left.mkdir()
     (left / "archive").write_text("half of it")
 
-    made(home)
+    create_backup(home)
 
     assert not left.exists()
 
 
-def test_links_out_of_the_home_and_what_is_no_file_are_left_out_and_named(home: Home, tmp_path: Path) -> None:
+def test_outside_links_and_pipes_are_left_out_and_named(home: Home, tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("not ours")
     (home.files / "out").symlink_to(tmp_path / "secret")
     (home.files / "up").symlink_to("../../secret")
     os.mkfifo(home.files / "pipe")
 
-    done = made(home)
+    done = create_backup(home)
 
     assert sorted(sentence.split()[0] for sentence in done.left_out) == [
         str(home.files / name) for name in ("out", "pipe", "up")
@@ -197,8 +197,8 @@ def test_links_out_of_the_home_and_what_is_no_file_are_left_out_and_named(home: 
         assert not {"home/files/out", "home/files/up", "home/files/pipe"} & set(archive.manifest.names)
 
 
-def test_workspaces_are_part_of_it_when_they_are_wanted(home: Home, tmp_path: Path) -> None:
-    done = made(home, with_workspaces=True)
+def test_workspaces_are_included_on_request(home: Home, tmp_path: Path) -> None:
+    done = create_backup(home, with_workspaces=True)
 
     with open_archive(done.path) as archive:
         manifest = archive.manifest
@@ -209,7 +209,7 @@ def test_workspaces_are_part_of_it_when_they_are_wanted(home: Home, tmp_path: Pa
     assert script.mode == 0o755
 
 
-def test_a_folder_is_stored_once_and_never_with_the_home_in_it(home: Home, tmp_path: Path) -> None:
+def test_a_workspace_is_stored_once_and_never_if_it_contains_the_home(home: Home, tmp_path: Path) -> None:
     settings = json.loads(home.settings_file.read_text())
     settings["agents"] |= {
         "twin": {"provider": "scripted", "working_directory": "coder"},
@@ -218,20 +218,20 @@ def test_a_folder_is_stored_once_and_never_with_the_home_in_it(home: Home, tmp_p
     }
     home.settings_file.write_text(json.dumps(settings))
 
-    done = made(home, with_workspaces=True)
+    done = create_backup(home, with_workspaces=True)
 
     with open_archive(done.path) as archive:
         assert archive.manifest.agents == ["coder"]
     assert [sentence for sentence in done.left_out if "@owner" in sentence]
 
 
-def test_a_lake_is_copied_under_its_lock_without_what_passes(home: Home) -> None:
-    lay_files(home)
+def test_a_lake_is_copied_under_its_lock_without_temporary_files(home: Home) -> None:
+    write_lake_files(home)
     with writer_lock(home.lake, "run"), pytest.raises(LakeBusy, match="`pipeline run`"):
-        made(home, with_lake=True, patience=timedelta())
+        create_backup(home, with_lake=True, patience=timedelta())
     assert [path.name for path in home.backups.iterdir()] == [".backup.lock"]
 
-    done = made(home, with_lake=True)
+    done = create_backup(home, with_lake=True)
 
     with open_archive(done.path) as archive:
         lake = sorted(file.name for file in archive.manifest.files if file.name.startswith("home/lake"))
@@ -239,8 +239,8 @@ def test_a_lake_is_copied_under_its_lock_without_what_passes(home: Home) -> None
     assert lake == ["home/lake/bronze/events/part.parquet", "home/lake/manifest.json"]
 
 
-def test_a_run_of_the_pipeline_is_waited_for(home: Home) -> None:
-    lay_files(home)
+def test_a_backup_waits_for_a_run_of_the_pipeline(home: Home) -> None:
+    write_lake_files(home)
     over = threading.Event()
 
     def step(what: str, *_: int) -> None:
@@ -263,18 +263,18 @@ def test_a_run_of_the_pipeline_is_waited_for(home: Home) -> None:
     assert done.manifest.holds == ["home", "lake"]
 
 
-def test_a_home_that_is_backed_up_stays_as_it_is(home: Home) -> None:
+def test_a_backup_does_not_change_the_home(home: Home) -> None:
     before = without_database(home.path)
 
-    done = made(home, with_workspaces=True)
+    done = create_backup(home, with_workspaces=True)
 
     new = {f"backups/{done.path.name}", "backups/.backup.lock"}
     assert {name: content for name, content in without_database(home.path).items() if name not in new} == before
     assert state(home.path.parent / "workspaces")
 
 
-def lay_files(home: Home) -> None:
-    """As a lake looks whose writer was killed."""
+def write_lake_files(home: Home) -> None:
+    """Write the files of a lake whose writer was killed."""
     for name in ("bronze/events/part.parquet", "bronze/events/_stage/x/y", "_spark/1/z", "_checkpoints/a/b"):
         path = home.lake / name
         path.parent.mkdir(parents=True)

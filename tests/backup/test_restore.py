@@ -1,4 +1,4 @@
-"""A restored home is the home of the backup, and what it replaced can be had back."""
+"""A restored home equals the home of the backup, and the replaced data can be restored."""
 
 import json
 import os
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.backup.conftest import FILES, NOW, add_messages, made, messages, state, without_database, wreck
+from tests.backup.conftest import FILES, NOW, add_messages, create_backup, destroy, messages, state, without_database
 from tinyagi.backup.manifest import BackupError
 from tinyagi.backup.restore import restore
 from tinyagi.pipeline.errors import LakeBusy
@@ -21,48 +21,48 @@ BEFORE = ["one", "two", "three"]
 KEPT = "before-restore-20261118T031500Z"
 
 
-def bare(home: Home) -> dict[str, str]:
+def files_of(home: Home) -> dict[str, str]:
     """The home without its database and its backups."""
     return {name: content for name, content in without_database(home.path).items() if not name.startswith("backups")}
 
 
-def lay_lake(home: Home, *, through: int) -> None:
+def write_lake(home: Home, *, through: int) -> None:
     (home.lake / "bronze").mkdir(parents=True, exist_ok=True)
     (home.lake / "bronze" / "part.parquet").write_text(f"up to {through}")
     write_manifest(home.lake / "manifest.json", LakeManifest(1, through, 0, {"bronze.events": Pin(1, through)}))
 
 
-def test_a_home_is_restored_elsewhere_with_every_row_and_file(home: Home, tmp_path: Path) -> None:
-    done = made(home)
+def test_another_home_gets_every_row_and_file(home: Home, tmp_path: Path) -> None:
+    done = create_backup(home)
     other = Home(tmp_path / "other")
     other.path.mkdir()
 
     restored = restore(done.path, other, now=NOW)
 
     assert messages(other) == BEFORE
-    assert bare(other) == {name: content for name, content in bare(home).items() if name != "logs"}
+    assert files_of(other) == {name: content for name, content in files_of(home).items() if name != "logs"}
     assert restored.kept is None
     with closing(sqlite3.connect(home.database)) as one, closing(sqlite3.connect(other.database)) as two:
         dumps = [list(database.iterdump()) for database in (one, two)]
     assert dumps[0] == dumps[1]
 
 
-def test_a_wrecked_home_is_as_it_was(home: Home) -> None:
-    before = bare(home)
-    done = made(home)
-    wreck(home)
+def test_a_destroyed_home_is_restored(home: Home) -> None:
+    before = files_of(home)
+    done = create_backup(home)
+    destroy(home)
 
     restore(done.path, home, now=NOW)
 
     assert messages(home) == BEFORE
-    assert bare(home) == before
+    assert files_of(home) == before
 
 
-def test_what_is_replaced_is_kept_and_comes_back(home: Home) -> None:
-    done = made(home)
+def test_replaced_data_is_kept_and_can_be_restored(home: Home) -> None:
+    done = create_backup(home)
     add_messages(home, "four")
     (home.files / "later.txt").write_text("later")
-    later = bare(home)
+    later = files_of(home)
 
     restored = restore(done.path, home, now=NOW)
 
@@ -73,16 +73,16 @@ def test_what_is_replaced_is_kept_and_comes_back(home: Home) -> None:
     back = restore(restored.kept, home, now=NOW)
 
     assert messages(home) == [*BEFORE, "four"]
-    assert bare(home) == later
+    assert files_of(home) == later
     assert not restored.kept.exists()
     assert back.kept is not None
     assert messages(Home(back.kept)) == BEFORE
 
 
-def test_what_came_after_the_backup_is_set_aside_but_the_key_of_erasures_stays(home: Home) -> None:
+def test_later_files_are_moved_away_except_the_erasures_key(home: Home) -> None:
     for name in ("service.env", "erasures.key"):
         (home.path / name).unlink()
-    done = made(home)
+    done = create_backup(home)
     for name in ("service.env", "erasures.key"):
         (home.path / name).write_text(FILES[name])
 
@@ -94,8 +94,8 @@ def test_what_came_after_the_backup_is_set_aside_but_the_key_of_erasures_stays(h
     assert (restored.kept / "service.env").read_text() == FILES["service.env"]
 
 
-def test_files_that_a_home_has_beside_its_own_are_left_alone(home: Home) -> None:
-    done = made(home)
+def test_foreign_files_in_the_home_are_kept(home: Home) -> None:
+    done = create_backup(home)
     (home.path / "venv").mkdir()
     (home.path / "venv" / "mine").write_text("mine")
     home.logs.joinpath("daemon.log").write_text("a line")
@@ -106,10 +106,10 @@ def test_files_that_a_home_has_beside_its_own_are_left_alone(home: Home) -> None
     assert (home.logs / "daemon.log").exists()
 
 
-def test_a_workspace_comes_back_with_its_links_and_modes_and_the_former_one_is_kept(home: Home, tmp_path: Path) -> None:
+def test_a_workspace_is_restored_with_links_and_modes_and_the_old_one_kept(home: Home, tmp_path: Path) -> None:
     folder = tmp_path / "workspaces" / "coder"
     before = state(folder)
-    done = made(home, with_workspaces=True)
+    done = create_backup(home, with_workspaces=True)
     (folder / "run.sh").write_text("changed")
 
     restored = restore(done.path, home, now=NOW)
@@ -126,9 +126,9 @@ def test_a_workspace_comes_back_with_its_links_and_modes_and_the_former_one_is_k
     assert (folder / "run.sh").read_text() == "changed"
 
 
-def test_another_home_does_not_take_the_workspace_of_the_first_one(home: Home, tmp_path: Path) -> None:
+def test_a_restore_into_another_home_does_not_replace_the_workspace(home: Home, tmp_path: Path) -> None:
     folder = tmp_path / "workspaces" / "coder"
-    done = made(home, with_workspaces=True)
+    done = create_backup(home, with_workspaces=True)
     (folder / "run.sh").write_text("in use")
     other = Home(tmp_path / "other")
     other.path.mkdir()
@@ -141,8 +141,8 @@ def test_another_home_does_not_take_the_workspace_of_the_first_one(home: Home, t
     assert "agents.coder.working_directory" in sentence
 
 
-def test_a_workspace_that_is_gone_is_put_where_the_settings_want_it(home: Home, tmp_path: Path) -> None:
-    done = made(home, with_workspaces=True)
+def test_a_missing_workspace_is_restored_to_its_configured_path(home: Home, tmp_path: Path) -> None:
+    done = create_backup(home, with_workspaces=True)
     (tmp_path / "workspaces").rename(tmp_path / "gone")
     other = Home(tmp_path / "other")
     other.path.mkdir()
@@ -154,11 +154,9 @@ def test_a_workspace_that_is_gone_is_put_where_the_settings_want_it(home: Home, 
 
 
 @pytest.mark.parametrize(("through", "moved"), [(3, False), (4, True)])
-def test_a_lake_that_is_newer_than_the_database_is_set_aside_with_a_sentence(
-    home: Home, through: int, moved: bool
-) -> None:
-    done = made(home)
-    lay_lake(home, through=through)
+def test_a_lake_newer_than_the_database_is_moved_away_with_a_note(home: Home, through: int, moved: bool) -> None:
+    done = create_backup(home)
+    write_lake(home, through=through)
 
     restored = restore(done.path, home, now=NOW)
 
@@ -168,11 +166,11 @@ def test_a_lake_that_is_newer_than_the_database_is_set_aside_with_a_sentence(
     assert bool(restored.notes) is moved
 
 
-def test_a_lake_of_the_backup_takes_the_place_of_the_newer_one(home: Home) -> None:
-    lay_lake(home, through=3)
-    done = made(home, with_lake=True)
+def test_a_lake_in_the_backup_replaces_the_newer_one(home: Home) -> None:
+    write_lake(home, through=3)
+    done = create_backup(home, with_lake=True)
     add_messages(home, "four")
-    lay_lake(home, through=4)
+    write_lake(home, through=4)
 
     restored = restore(done.path, home, now=NOW)
 
@@ -182,19 +180,19 @@ def test_a_lake_of_the_backup_takes_the_place_of_the_newer_one(home: Home) -> No
     assert restored.notes == ()
 
 
-def test_a_pipeline_at_work_is_not_disturbed(home: Home) -> None:
-    done = made(home)
-    lay_lake(home, through=3)
-    before = bare(home)
+def test_a_running_pipeline_refuses_the_restore(home: Home) -> None:
+    done = create_backup(home)
+    write_lake(home, through=3)
+    before = files_of(home)
 
     with writer_lock(home.lake, "run"), pytest.raises(LakeBusy, match="`pipeline run`"):
         restore(done.path, home, now=NOW)
 
-    assert {name: content for name, content in bare(home).items() if "lock" not in name} == before
+    assert {name: content for name, content in files_of(home).items() if "lock" not in name} == before
 
 
-def test_what_a_restore_replaced_in_one_home_is_not_put_into_another(home: Home, tmp_path: Path) -> None:
-    restored = restore(made(home).path, home, now=NOW)
+def test_the_kept_data_of_one_home_is_refused_for_another(home: Home, tmp_path: Path) -> None:
+    restored = restore(create_backup(home).path, home, now=NOW)
     other = Home(tmp_path / "other")
     other.path.mkdir()
     assert restored.kept is not None
@@ -205,9 +203,9 @@ def test_what_a_restore_replaced_in_one_home_is_not_put_into_another(home: Home,
     assert list(other.path.iterdir()) == []
 
 
-def test_without_room_nothing_is_restored_and_nothing_is_left(home: Home, tmp_path: Path) -> None:
+def test_a_restore_without_disk_space_changes_nothing(home: Home, tmp_path: Path) -> None:
     (home.files / "large").write_bytes(bytes(2_000_000))
-    done = made(home, to=tmp_path / "archive.zip")
+    done = create_backup(home, to=tmp_path / "archive.zip")
     before = state(home.path)
     program = (
         "import resource, sys\n"
@@ -226,14 +224,14 @@ def test_without_room_nothing_is_restored_and_nothing_is_left(home: Home, tmp_pa
     assert state(home.path) == before
 
 
-def test_settings_that_are_a_link_are_backed_up_and_replaced(home: Home, tmp_path: Path) -> None:
+def test_linked_settings_are_backed_up_and_replaced(home: Home, tmp_path: Path) -> None:
     text = home.settings_file.read_text()
     home.settings_file.rename(tmp_path / "dotfile.json")
     home.settings_file.symlink_to(tmp_path / "dotfile.json")
-    done = made(home)
+    done = create_backup(home)
     os.truncate(tmp_path / "dotfile.json", 0)
 
     restore(done.path, home, now=NOW)
 
     assert json.loads(home.settings_file.read_text()) == json.loads(text)
-    assert (tmp_path / "dotfile.json").read_text() == "", "what the link leads to is not ours"
+    assert (tmp_path / "dotfile.json").read_text() == "", "the target of the link is not changed"

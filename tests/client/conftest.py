@@ -1,4 +1,4 @@
-"""Clients of a real server, and a server that says exactly what a test wants."""
+"""Clients of a real server, and a server with scripted replies."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -40,7 +40,7 @@ class Call:
 
 @dataclass(slots=True)
 class ScriptedServer:
-    """Answers each request with the next reply, the last one again and again; then it closes the connection."""
+    """Answers each request with the next reply, repeats the last one, and closes each connection."""
 
     replies: list[Reply]
     calls: list[Call] = field(default_factory=list)

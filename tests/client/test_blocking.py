@@ -1,4 +1,4 @@
-"""A program without asyncio: the same daemon, calls that wait."""
+"""The blocking client, for programs without asyncio."""
 
 import asyncio
 from itertools import islice
@@ -33,7 +33,7 @@ async def test_a_question_is_answered(premises: Premises) -> None:
     assert [one["status"] for one in (await premises.http.get("/api/responses")).json()] == ["acked"]
 
 
-async def test_a_message_that_dies_raises_its_reason(premises: Premises) -> None:
+async def test_a_dead_message_raises_its_reason(premises: Premises) -> None:
     premises.puppet.plays["coder"] = failing
 
     def program() -> None:
@@ -44,7 +44,7 @@ async def test_a_message_that_dies_raises_its_reason(premises: Premises) -> None
         await asyncio.to_thread(program)
 
 
-async def test_the_wait_ends_and_the_message_stays(premises: Premises) -> None:
+async def test_a_timeout_leaves_the_message_running(premises: Premises) -> None:
     premises.puppet.plays["coder"] = gate = Gate()
 
     def program() -> None:
@@ -57,7 +57,7 @@ async def test_the_wait_ends_and_the_message_stays(premises: Premises) -> None:
     assert (await premises.http.get("/api/queue/status")).json()["processing"] == 1
 
 
-async def test_events_come_one_by_one_and_the_reader_may_leave(premises: Premises) -> None:
+async def test_events_are_iterated_and_the_reader_may_stop(premises: Premises) -> None:
     def program() -> list[str]:
         with Client(url_of(premises)) as client:
             client.call(lambda api: api.queue.pause("coder"))
@@ -90,7 +90,7 @@ async def test_the_daemon_of_this_machine_is_found(premises: Premises, monkeypat
     assert await asyncio.to_thread(program)
 
 
-async def test_a_daemon_that_does_not_run_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_missing_daemon_is_reported_with_the_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TINYAGI_HOME", str(tmp_path))
     monkeypatch.setenv("TINYAGI_API_PORT", "1")
 
@@ -107,7 +107,7 @@ def test_a_client_may_be_closed_twice() -> None:
         client.close()
 
 
-def test_the_package_names_what_it_offers() -> None:
+def test_the_package_exports_its_public_names() -> None:
     assert all(getattr(tinyagi, name).__name__ == name for name in tinyagi.__all__)
     with pytest.raises(AttributeError, match="nothing_of_the_kind"):
         _ = tinyagi.nothing_of_the_kind

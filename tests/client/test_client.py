@@ -1,4 +1,4 @@
-"""The client and a real server understand each other, on every route."""
+"""The client against a real server, on every route."""
 
 import re
 from contextlib import aclosing
@@ -20,8 +20,8 @@ from tinyagi.domain.board import TaskStatus
 from tinyagi.domain.retry import Failure, FailureKind
 from tinyagi.providers.base import RunFailed, RunRequest
 
-BESIDE = {"/api/login", "/api/logout", "/metrics", "/docs", "/docs/{name}", "/"}
-"""For browsers and for Prometheus."""
+WITHOUT_CALL = {"/api/login", "/api/logout", "/metrics", "/docs", "/docs/{name}", "/"}
+"""Routes for browsers and for Prometheus, without a client call."""
 
 
 def failing(request: RunRequest) -> str:
@@ -46,7 +46,7 @@ async def test_a_message_is_answered_and_traced(premises: Premises, client: Asyn
     assert [line.content for line in await client.agents.messages("coder")] == ["echo: hello", "@coder hello"]
 
 
-async def test_events_of_the_past_come_first(premises: Premises, client: AsyncClient) -> None:
+async def test_past_events_come_first(premises: Premises, client: AsyncClient) -> None:
     await client.queue.pause("coder")
     async with aclosing(client.events(after=0, types=("lane_paused",), agent="coder")) as events:
         types = [(await anext(events)).type, (await anext(events)).type]
@@ -54,7 +54,7 @@ async def test_events_of_the_past_come_first(premises: Premises, client: AsyncCl
     assert types == ["connected", "lane_paused"]
 
 
-async def test_a_token_opens_the_door(closed_premises: Premises) -> None:
+async def test_the_server_token_is_required(closed_premises: Premises) -> None:
     closed_premises.token = "a-token-of-some-length"
     async with closed_premises.serve() as served:
         url = f"http://127.0.0.1:{served.port}"
@@ -82,7 +82,7 @@ async def test_dead_messages_are_listed_retried_and_deleted(premises: Premises, 
         await client.queue.delete(dead.id)
 
 
-async def test_a_run_is_watched_and_ended(premises: Premises, client: AsyncClient) -> None:
+async def test_a_run_is_listed_and_killed(premises: Premises, client: AsyncClient) -> None:
     premises.puppet.plays["coder"] = gate = Gate()
     await client.send(SendMessage(message="hello", agent="coder"))
     await gate.reached.wait()
@@ -95,19 +95,19 @@ async def test_a_run_is_watched_and_ended(premises: Premises, client: AsyncClien
 
 
 async def test_a_repeated_message_is_a_conflict(premises: Premises, client: AsyncClient) -> None:
-    letter = SendMessage(message="hello", message_id="once")
-    await client.send(letter)
+    message = SendMessage(message="hello", message_id="once")
+    await client.send(message)
 
     with pytest.raises(ConflictError):
-        await client.send(letter)
+        await client.send(message)
 
 
-async def test_the_words_of_the_server_reach_the_caller(premises: Premises, client: AsyncClient) -> None:
+async def test_the_servers_error_message_reaches_the_caller(premises: Premises, client: AsyncClient) -> None:
     with pytest.raises(Rejected, match="There is no agent or team 'nobody'; known are: coder"):
         await client.send(SendMessage(message="hello", agent="nobody"))
 
 
-async def test_names_with_any_character_stay_one_name(premises: Premises, client: AsyncClient) -> None:
+async def test_names_are_escaped_in_the_path(premises: Premises, client: AsyncClient) -> None:
     with pytest.raises(NotFoundError, match=r"a/b\?c#d"):
         await client.conversations.trace("a/b?c#d")
     with pytest.raises(NotFoundError):
@@ -121,10 +121,10 @@ async def test_the_client_has_a_call_for_every_route(premises: Premises, client:
         asked.add((request.method.lower(), request.url.raw_path.decode().partition("?")[0]))
 
     client._transport._http.event_hooks["request"].append(remember)
-    await tour(premises, client)
+    await call_every_route(premises, client)
     document = (await premises.http.get("/openapi.json")).json()
     routes = {(method, path) for path, methods in document["paths"].items() for method in methods} - {
-        (method, path) for method in ("get", "post") for path in BESIDE
+        (method, path) for method in ("get", "post") for path in WITHOUT_CALL
     }
 
     missing = {route for route in routes if not any(_fits(route, one) for one in asked)}
@@ -137,10 +137,10 @@ def _fits(route: tuple[str, str], asked: tuple[str, str]) -> bool:
     return route[0] == asked[0] and re.fullmatch(pattern, asked[1]) is not None
 
 
-async def tour(premises: Premises, client: AsyncClient) -> None:
-    """Everything once; each answer is checked by its type."""
-    await _look_around(client)
-    await _staff(client)
+async def call_every_route(premises: Premises, client: AsyncClient) -> None:
+    """Call everything once; each answer is validated by its type."""
+    await _read_everything(client)
+    await _agents_and_teams(client)
     await _board(client)
     await _people(premises, client)
     await _queue(client)
@@ -161,7 +161,7 @@ async def _waiting(client: AsyncClient) -> None:
     await client.queue.resume("tester")
 
 
-async def _look_around(client: AsyncClient) -> None:
+async def _read_everything(client: AsyncClient) -> None:
     assert (await client.status()).agents == 3
     await client.queue.status()
     await client.queue.lanes()
@@ -181,7 +181,7 @@ async def _look_around(client: AsyncClient) -> None:
         await client.agents.recall("coder", "hello", limit=1)
 
 
-async def _staff(client: AsyncClient) -> None:
+async def _agents_and_teams(client: AsyncClient) -> None:
     saved = await client.agents.put("clerk", AgentFields(name="Clerk", provider="scripted"))
     assert saved.provisioned
     assert (await client.agents.all())["clerk"].name == "Clerk"

@@ -1,4 +1,4 @@
-"""Following a conversation whose stream is later than its store."""
+"""Following a conversation whose stream lags behind its store."""
 
 from types import SimpleNamespace
 from typing import Any, cast
@@ -11,7 +11,7 @@ from tinyagi.client.event_stream import StreamEvent
 
 
 class Finished:
-    """A client of a daemon for which the conversation, a message and what it was handed on as, is over already."""
+    """A client of a daemon in which the conversation, a message and its hand-off, is already done."""
 
     def __init__(self) -> None:
         self.conversations = self.queue = self
@@ -47,7 +47,7 @@ def response(message_id: str) -> StreamEvent:
     return event("response_ready", message_id, responseText="done", responseLength=4)
 
 
-async def test_a_notice_beside_an_answer_is_not_taken_for_it() -> None:
+async def test_a_notice_is_not_counted_as_an_answer() -> None:
     follower, conversation = following(Finished())
 
     for one in (response("first"), done("first"), response("first"), response("first")):
@@ -56,7 +56,7 @@ async def test_a_notice_beside_an_answer_is_not_taken_for_it() -> None:
     assert [one.message_id for one in conversation.answers] == ["first"]
 
 
-async def test_answers_that_are_on_their_way_when_all_is_over_are_waited_for() -> None:
+async def test_answers_still_in_the_stream_are_waited_for() -> None:
     follower, conversation = following(Finished())
 
     told = (
@@ -69,7 +69,7 @@ async def test_answers_that_are_on_their_way_when_all_is_over_are_waited_for() -
     assert conversation.status == "done"
 
 
-async def test_what_was_missed_is_not_waited_for() -> None:
+async def test_answers_lost_in_a_reset_are_not_waited_for() -> None:
     client = Finished()
     follower, conversation = following(client)
 

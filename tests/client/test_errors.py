@@ -1,4 +1,4 @@
-"""What goes wrong is told in one sentence that says what to do."""
+"""Every error is one sentence with a remedy."""
 
 import json
 
@@ -52,13 +52,13 @@ async def accepting(call: Call) -> None:
         (503, ServerFault),
     ],
 )
-async def test_each_status_has_its_error_with_the_words_of_the_server(status: int, kind: type[ClientError]) -> None:
+async def test_each_status_raises_its_error_with_the_servers_message(status: int, kind: type[ClientError]) -> None:
     async with scripted(refusing(status)) as server, AsyncClient(server.url) as client:
         with pytest.raises(kind, match=f"Reason {status}."):
             await client.queue.status()
 
 
-async def test_a_limit_says_when_to_come_back() -> None:
+async def test_a_rate_limit_error_has_the_time_to_wait() -> None:
     async with scripted(refusing(429, retry_after="17")) as server, AsyncClient(server.url) as client:
         with pytest.raises(TooManyRequests) as caught:
             await client.queue.status()
@@ -66,13 +66,13 @@ async def test_a_limit_says_when_to_come_back() -> None:
     assert caught.value.retry_after == 17
 
 
-async def test_a_missing_token_says_where_to_put_it() -> None:
+async def test_a_missing_token_is_reported_with_the_settings() -> None:
     async with scripted(refusing(401)) as server, AsyncClient(server.url) as client:
         with pytest.raises(Unauthorized, match=r"TINYAGI_API_TOKEN.*server\.token"):
             await client.status()
 
 
-async def test_nobody_there_says_how_to_start() -> None:
+async def test_a_refused_connection_names_the_start_command() -> None:
     async with scripted(dropping) as server:
         url = server.url
     async with AsyncClient(url) as client:
@@ -92,7 +92,7 @@ async def test_another_program_on_the_port_is_recognised(status: int, body: str)
 
 
 @pytest.mark.parametrize("url", ["ftp://127.0.0.1:1", "http://", "http://[", "nonsense"])
-async def test_an_address_that_is_none(url: str) -> None:
+async def test_an_invalid_address_is_an_error(url: str) -> None:
     with pytest.raises(ClientError):
         async with AsyncClient(url) as client:
             await client.status()
@@ -112,7 +112,7 @@ async def test_a_write_is_not_repeated() -> None:
     assert len(server.calls) == 1
 
 
-async def test_a_message_whose_answer_was_lost_is_sent_again_with_the_same_id() -> None:
+async def test_a_message_without_an_answer_is_sent_again_with_the_same_id() -> None:
     async with scripted(dropping, accepting) as server, AsyncClient(server.url) as client:
         sent = await client.send(SendMessage(message="hello", channel="cli"))
 
@@ -128,7 +128,7 @@ async def test_a_conflict_with_our_own_first_attempt_is_success() -> None:
     assert (sent.message_id, sent.conversation_id) == ("mine", "mine")
 
 
-async def test_a_conflict_at_once_is_a_conflict() -> None:
+async def test_a_conflict_on_the_first_attempt_is_an_error() -> None:
     async with scripted(refusing(409)) as server, AsyncClient(server.url) as client:
         with pytest.raises(ConflictError):
             await client.send(SendMessage(message="hello", message_id="taken"))
@@ -142,7 +142,7 @@ async def test_sending_gives_up_after_three_attempts() -> None:
     assert len(server.calls) == 3
 
 
-async def test_every_request_names_its_client_and_shows_its_token() -> None:
+async def test_every_request_carries_client_name_and_token() -> None:
     async with scripted(refusing(404)) as server, AsyncClient(server.url, "s3cret", client_name="probe") as client:
         with pytest.raises(NotFoundError):
             await client.queue.status()
@@ -153,7 +153,7 @@ async def test_every_request_names_its_client_and_shows_its_token() -> None:
     assert {call.headers["x-tinyagi-client"] for call in server.calls} == {"probe"}
 
 
-async def test_a_write_without_a_body_says_that_it_is_json() -> None:
+async def test_a_write_without_a_body_has_the_json_content_type() -> None:
     async with scripted(refusing(404)) as server, AsyncClient(server.url) as client:
         with pytest.raises(NotFoundError):
             await client.queue.delete(3)
@@ -170,7 +170,7 @@ async def test_a_proxy_of_the_environment_is_not_used(monkeypatch: pytest.Monkey
             await client.queue.status()
 
 
-async def test_a_body_that_breaks_the_connection_is_refused_with_the_limit_and_sent_once() -> None:
+async def test_a_body_that_is_too_large_is_sent_once_and_names_the_limit() -> None:
     async with scripted(dropping) as server, AsyncClient(server.url) as client:
         with pytest.raises(Rejected, match=r"at most 1,048,576 bytes, unless server\.max_body_bytes"):
             await client.send(SendMessage(message="x" * 2_000_000))

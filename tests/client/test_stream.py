@@ -1,4 +1,4 @@
-"""A stream that reconnects by itself and goes on where it was."""
+"""A stream that reconnects and resumes at its position."""
 
 from contextlib import aclosing
 from datetime import timedelta
@@ -54,7 +54,7 @@ def event(number: int) -> bytes:
     return b'id: %d\nevent: lane_paused\ndata: {"type":"lane_paused","agentId":"coder","n":%d}\n\n' % (number, number)
 
 
-async def test_it_goes_on_after_the_last_event_when_the_connection_breaks() -> None:
+async def test_the_stream_resumes_after_the_last_event() -> None:
     async with scripted(saying(CONNECTED, event(5), event(6)[:20]), saying(CONNECTED, event(6))) as server:
         events = await first(4, server.url)
 
@@ -63,42 +63,42 @@ async def test_it_goes_on_after_the_last_event_when_the_connection_breaks() -> N
     assert server.calls[1].headers["last-event-id"] == "5"
 
 
-async def test_a_keep_alive_moves_the_place_to_resume() -> None:
+async def test_a_keep_alive_moves_the_resume_position() -> None:
     async with scripted(saying(CONNECTED, event(5), b"id: 90\n\n"), saying(CONNECTED)) as server:
         await first(3, server.url)
 
     assert server.calls[1].headers["last-event-id"] == "90"
 
 
-async def test_it_begins_where_it_is_told() -> None:
+async def test_the_stream_starts_after_the_given_id() -> None:
     async with scripted(saying(CONNECTED)) as server:
         await first(1, server.url, after=12)
 
     assert server.calls[0].headers["last-event-id"] == "12"
 
 
-async def test_it_asks_for_canonical_names() -> None:
+async def test_the_stream_requests_canonical_names() -> None:
     async with scripted(saying(CONNECTED)) as server:
         await first(1, server.url)
 
     assert "names=canonical" in server.calls[0].line
 
 
-async def test_a_reset_is_told() -> None:
+async def test_a_reset_is_passed_on() -> None:
     async with scripted(saying(CONNECTED, b'id: 3\nevent: reset\ndata: {"oldest":3}\n\n')) as server:
         events = await first(2, server.url)
 
     assert events[1] == StreamEvent(3, "reset", {"oldest": 3})
 
 
-async def test_what_is_no_object_is_passed_over() -> None:
+async def test_malformed_data_is_skipped() -> None:
     async with scripted(saying(CONNECTED, b"data: [1]\n\n", b"data: {\n\n", event(5))) as server:
         events = await first(2, server.url)
 
     assert [one.type for one in events] == ["connected", "lane_paused"]
 
 
-async def test_a_daemon_that_restarts_is_waited_for() -> None:
+async def test_the_stream_waits_for_a_restarting_daemon() -> None:
     replies = (saying(CONNECTED, event(5)), dropping, refusing(503, "not yet"), refusing(429, "wait", retry_after="0"))
     async with scripted(*replies, saying(CONNECTED, event(6))) as server:
         events = await first(4, server.url)
@@ -106,7 +106,7 @@ async def test_a_daemon_that_restarts_is_waited_for() -> None:
     assert [one.id for one in events] == [None, 5, None, 6]
 
 
-async def test_after_enough_patience_it_gives_up() -> None:
+async def test_the_stream_gives_up_after_its_patience() -> None:
     async with scripted(saying(CONNECTED), dropping) as server:
         with pytest.raises(ConnectionLost):
             await first(2, server.url, patience=timedelta())
@@ -125,7 +125,7 @@ async def test_the_first_connection_has_to_work() -> None:
         await first(1, url)
 
 
-async def test_a_page_is_no_stream() -> None:
+async def test_a_html_page_is_refused_as_a_stream() -> None:
     async def page(call: Call) -> None:
         await call.answer(200, b"<html>", "text/html")
 

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from tests.backup.conftest import made
+from tests.backup.conftest import create_backup
 from tests.daemon.conftest import WriteSettings
 from tinyagi.daemon.doctor.findings import CheckContext, Finding, Level
 from tinyagi.daemon.doctor.installation import OLD_BACKUP_DAYS, backups
@@ -42,7 +42,7 @@ def test_no_backup_is_a_hint(filled: Home) -> None:
 
 
 def test_a_recent_backup_is_ok_and_an_old_one_is_a_hint(filled: Home) -> None:
-    path = made(filled).path
+    path = create_backup(filled).path
     (finding,) = found(filled)
     assert finding.level is Level.OK
     assert finding.found == f"{path.name}, {size_text(path.stat().st_size)}"

@@ -1,4 +1,4 @@
-"""A home with plugins written by the test, a gate that their code can block on, and an ear for what they log."""
+"""A home with plugins written by the test, a gate that their code can block on, and a queue of their log lines."""
 
 import asyncio
 import logging
@@ -25,9 +25,9 @@ CONTEXT: Final = HookContext(
     conversation_id=ConversationId("telegram_00000001"),
 )
 PATIENT: Final = timedelta(seconds=60)
-"""A limit that nothing healthy reaches."""
+"""A limit that only a hang reaches."""
 SHORT: Final = timedelta(seconds=1)
-"""A limit to be waited for."""
+"""A limit that tests wait for."""
 
 
 def event(number: int = 1, event_type: str = "response_ready") -> RecordedEvent:
@@ -40,7 +40,7 @@ def threads_of(name: str = "") -> list[threading.Thread]:
 
 
 async def have_ended(name: str = "") -> bool:
-    """Wait for the threads of one plugin, or of all; False when one goes on."""
+    """Wait for the threads of one plugin, or of all; False when one still runs."""
     for thread in threads_of(name):
         await asyncio.to_thread(thread.join, 30)
     return not threads_of(name)
@@ -78,37 +78,37 @@ class PluginHome:
 
 
 class Gate:
-    """A named pipe: whoever reads it blocks until the test opens it, in whatever thread that is."""
+    """A named pipe: a reader in any thread blocks until the test opens it."""
 
     def __init__(self, path: Path) -> None:
         os.mkfifo(path)
         self._path = path
 
     async def open(self) -> None:
-        """Let who reads it through; waits for somebody to."""
+        """Wait for a reader and let it through."""
         os.close(await asyncio.to_thread(os.open, self._path, os.O_WRONLY))
 
     def release(self) -> None:
-        """Let through whoever still reads, and all who come later."""
-        # Opened for both ends, the pipe blocks nobody who opens it; unlinked, nobody finds it any more.
+        """Let through all current and later readers."""
+        # Opened for both ends, the pipe does not block readers; unlinked, it gets no new ones.
         both = os.open(self._path, os.O_RDWR)
         self._path.unlink()
         os.close(both)
 
 
-class Ear(logging.Handler):
-    """Hands on what plugins log, as it comes."""
+class LogQueue(logging.Handler):
+    """Queues the log lines of plugins as they arrive."""
 
     def __init__(self) -> None:
         super().__init__(logging.INFO)
         self._loop = asyncio.get_running_loop()
-        self._heard: asyncio.Queue[str] = asyncio.Queue()
+        self._lines: asyncio.Queue[str] = asyncio.Queue()
 
     def emit(self, record: logging.LogRecord) -> None:
-        self._loop.call_soon_threadsafe(self._heard.put_nowait, record.getMessage())
+        self._loop.call_soon_threadsafe(self._lines.put_nowait, record.getMessage())
 
     async def next(self) -> str:
-        return await asyncio.wait_for(self._heard.get(), 60)
+        return await asyncio.wait_for(self._lines.get(), 60)
 
 
 @pytest.fixture
@@ -127,20 +127,20 @@ async def gate(home: PluginHome) -> AsyncIterator[Gate]:
 
 
 @pytest.fixture
-async def ear() -> AsyncIterator[Ear]:
-    ear = Ear()
+async def log_queue() -> AsyncIterator[LogQueue]:
+    log_queue = LogQueue()
     logger = logging.getLogger("tinyagi.plugins")
     level = logger.level
-    logger.addHandler(ear)
+    logger.addHandler(log_queue)
     logger.setLevel(logging.INFO)
-    yield ear
-    logger.removeHandler(ear)
+    yield log_queue
+    logger.removeHandler(log_queue)
     logger.setLevel(level)
 
 
 @pytest.fixture
 def log(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixture]:
-    """What is said about plugins; other parts of the process may have something to say meanwhile."""
+    """Only the log lines about plugins; other parts of the process may log meanwhile."""
     of_plugins = logging.Filter("tinyagi.plugins")
     with caplog.at_level(logging.INFO, logger=of_plugins.name), caplog.filtering(of_plugins):
         yield caplog

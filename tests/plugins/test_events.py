@@ -1,11 +1,11 @@
-"""How plugins are told of events: which, in which order, and that none of them can slow down anybody else."""
+"""Events for plugins: which, in which order, and that a slow plugin delays no other."""
 
 import asyncio
 import json
 
 import pytest
 
-from tests.plugins.conftest import SHORT, Ear, Gate, PluginHome, event, have_ended
+from tests.plugins.conftest import SHORT, Gate, LogQueue, PluginHome, event, have_ended
 from tinyagi.plugins.plugin import CAPACITY, EventQueue
 
 DIARY = """
@@ -31,7 +31,7 @@ def diary_of(home: PluginHome, name: str) -> list[str]:
     return (home.path / f"{name}.txt").read_text().splitlines()
 
 
-async def test_a_handler_is_told_of_every_event_of_its_type_in_order(home: PluginHome, ear: Ear) -> None:
+async def test_a_handler_gets_every_event_of_its_type_in_order(home: PluginHome, log_queue: LogQueue) -> None:
     home.write("a", "def activate(ctx): ctx.on('response_acked', lambda event: ctx.log.info('%s', event.id))")
     plugins = await home.load()
 
@@ -39,7 +39,7 @@ async def test_a_handler_is_told_of_every_event_of_its_type_in_order(home: Plugi
         plugins.dispatch(event(number, event_type))
     plugins.dispatch(event(9, "response_acked"))
 
-    assert [await ear.next() for _ in range(3)] == ["0", "2", "9"]
+    assert [await log_queue.next() for _ in range(3)] == ["0", "2", "9"]
 
 
 async def test_a_star_means_every_event(home: PluginHome) -> None:
@@ -53,7 +53,7 @@ async def test_a_star_means_every_event(home: PluginHome) -> None:
     assert diary_of(home, "diary") == ["message_received 0", "agent_progress 1", "response_ready 2"]
 
 
-async def test_handlers_of_a_plugin_are_told_in_the_order_in_which_they_came(home: PluginHome, ear: Ear) -> None:
+async def test_handlers_run_in_the_order_of_their_registration(home: PluginHome, log_queue: LogQueue) -> None:
     home.write(
         "many",
         """
@@ -69,7 +69,7 @@ async def test_handlers_of_a_plugin_are_told_in_the_order_in_which_they_came(hom
     plugins.dispatch(event(1))
     plugins.dispatch(event(2))
 
-    heard = [await ear.next() for _ in range(6)]
+    heard = [await log_queue.next() for _ in range(6)]
     assert heard == ["first 1", "second 1", "third 1", "first 2", "second 2", "third 2"]
 
 
@@ -81,8 +81,8 @@ async def test_only_a_plugin_with_a_handler_wants_events(home: PluginHome) -> No
     assert (await home.load()).wants_events
 
 
-async def test_a_handler_that_fails_misses_one_event_and_no_more(
-    home: PluginHome, ear: Ear, log: pytest.LogCaptureFixture
+async def test_a_failing_handler_misses_only_one_event(
+    home: PluginHome, log_queue: LogQueue, log: pytest.LogCaptureFixture
 ) -> None:
     home.write(
         "moody",
@@ -101,15 +101,15 @@ async def test_a_handler_that_fails_misses_one_event_and_no_more(
     plugins.dispatch(event(1))
     plugins.dispatch(event(2))
 
-    assert await ear.next() == (
+    assert await log_queue.next() == (
         "Plugin moody failed in its handler of response_ready: SystemExit: bad mood. Everything else continues."
     )
-    assert await ear.next() == "at 2"
+    assert await log_queue.next() == "at 2"
     await plugins.close()
     assert diary_of(home, "diary") == ["response_ready 1", "response_ready 2"]
 
 
-async def test_a_handler_has_its_own_copy_of_the_payload(home: PluginHome, ear: Ear) -> None:
+async def test_a_handler_has_its_own_copy_of_the_payload(home: PluginHome, log_queue: LogQueue) -> None:
     home.write("a", "def activate(ctx): ctx.on('*', lambda event: event.payload['response'].clear())")
     home.write("b", "import json\ndef activate(ctx): ctx.on('*', lambda e: ctx.log.info(json.dumps(e.payload)))")
     plugins = await home.load()
@@ -117,12 +117,12 @@ async def test_a_handler_has_its_own_copy_of_the_payload(home: PluginHome, ear: 
 
     plugins.dispatch(one)
 
-    assert json.loads(await ear.next()) == {"response": {"number": 1}}
+    assert json.loads(await log_queue.next()) == {"response": {"number": 1}}
     await plugins.close()
     assert one.payload == {"response": {"number": 1}}
 
 
-async def test_a_plugin_that_is_slow_delays_no_other(home: PluginHome, gate: Gate, ear: Ear) -> None:
+async def test_a_slow_plugin_does_not_delay_others(home: PluginHome, gate: Gate, log_queue: LogQueue) -> None:
     home.write("slow", BLOCKED)
     home.write("other", "def activate(ctx): ctx.on('*', lambda event: ctx.log.info('other at %s', event.id))")
     plugins = await home.load()
@@ -130,28 +130,28 @@ async def test_a_plugin_that_is_slow_delays_no_other(home: PluginHome, gate: Gat
     for number in range(3):
         plugins.dispatch(event(number))
 
-    assert {await ear.next() for _ in range(4)} == {"at 0", "other at 0", "other at 1", "other at 2"}
+    assert {await log_queue.next() for _ in range(4)} == {"at 0", "other at 0", "other at 1", "other at 2"}
     await gate.open()
-    assert [await ear.next() for _ in range(2)] == ["at 1", "at 2"]
+    assert [await log_queue.next() for _ in range(2)] == ["at 1", "at 2"]
 
 
-async def test_when_too_many_events_wait_the_oldest_are_dropped_with_one_warning(
-    home: PluginHome, gate: Gate, ear: Ear
+async def test_a_full_queue_drops_the_oldest_events_with_one_warning(
+    home: PluginHome, gate: Gate, log_queue: LogQueue
 ) -> None:
     home.write("slow", BLOCKED)
     plugins = await home.load()
     plugins.dispatch(event(0))
-    assert await ear.next() == "at 0"
+    assert await log_queue.next() == "at 0"
 
     for number in range(1, CAPACITY + 6):
         plugins.dispatch(event(number))
     await gate.open()
 
-    assert await ear.next() == "Plugin slow is too slow: 1000 events wait for it, the oldest are dropped."
-    assert [await ear.next() for _ in range(CAPACITY)] == [f"at {number}" for number in range(6, CAPACITY + 6)]
+    assert await log_queue.next() == "Plugin slow is too slow: 1000 events wait for it, the oldest are dropped."
+    assert [await log_queue.next() for _ in range(CAPACITY)] == [f"at {number}" for number in range(6, CAPACITY + 6)]
 
 
-async def test_a_mailbox_warns_once_per_burst() -> None:
+async def test_an_event_queue_warns_once_per_burst() -> None:
     box = EventQueue(capacity=2)
 
     assert [box.put(event(number)) for number in range(5)] == [True, True, False, True, True]
@@ -161,7 +161,7 @@ async def test_a_mailbox_warns_once_per_burst() -> None:
     assert [box.put(event(number)) for number in range(7, 11)] == [True, True, False, True]
 
 
-async def test_a_closed_mailbox_gives_what_it_has_and_takes_nothing_more() -> None:
+async def test_a_closed_event_queue_is_drained_and_takes_no_more() -> None:
     box = EventQueue()
     box.put(event(1))
 
@@ -171,8 +171,8 @@ async def test_a_closed_mailbox_gives_what_it_has_and_takes_nothing_more() -> No
     assert [await box.next() for _ in range(2)] == [event(1), None]
 
 
-async def test_a_handler_that_hangs_is_given_up_and_the_next_event_comes(
-    home: PluginHome, gate: Gate, ear: Ear
+async def test_a_hanging_handler_is_abandoned_and_the_next_event_handled(
+    home: PluginHome, gate: Gate, log_queue: LogQueue
 ) -> None:
     home.write("slow", BLOCKED)
     plugins = await home.load(limit=SHORT)
@@ -180,12 +180,12 @@ async def test_a_handler_that_hangs_is_given_up_and_the_next_event_comes(
     plugins.dispatch(event(0))
     plugins.dispatch(event(1))
 
-    assert await ear.next() == "at 0"
-    assert "its handler of response_ready: it took longer than 1 s" in await ear.next()
-    assert await ear.next() == "at 1"
+    assert await log_queue.next() == "at 0"
+    assert "its handler of response_ready: it took longer than 1 s" in await log_queue.next()
+    assert await log_queue.next() == "at 1"
 
 
-async def test_an_async_handler_that_takes_too_long_is_cancelled(home: PluginHome, ear: Ear) -> None:
+async def test_a_slow_async_handler_is_cancelled(home: PluginHome, log_queue: LogQueue) -> None:
     home.write(
         "slow",
         """
@@ -203,19 +203,17 @@ async def test_an_async_handler_that_takes_too_long_is_cancelled(home: PluginHom
 
     plugins.dispatch(event())
 
-    assert await ear.next() == "cancelled"
+    assert await log_queue.next() == "cancelled"
 
 
-async def test_a_handler_that_always_fails_is_switched_off_and_wants_nothing_any_more(
-    home: PluginHome, ear: Ear
-) -> None:
+async def test_a_handler_that_always_fails_is_switched_off(home: PluginHome, log_queue: LogQueue) -> None:
     home.write("bad", "def activate(ctx): ctx.on('*', lambda event: 1 / 0)")
     plugins = await home.load()
 
     for number in range(20):
         plugins.dispatch(event(number))
 
-    heard = [await ear.next() for _ in range(5)]
+    heard = [await log_queue.next() for _ in range(5)]
     assert heard[-1] == (
         "Plugin bad is switched off after 5 failures, "
         "the last in its handler of response_ready: ZeroDivisionError: division by zero. Fix it and restart."
@@ -225,7 +223,7 @@ async def test_a_handler_that_always_fails_is_switched_off_and_wants_nothing_any
     assert await have_ended("bad")
 
 
-async def test_events_that_wait_at_the_end_are_still_told(home: PluginHome) -> None:
+async def test_waiting_events_are_handled_before_the_end(home: PluginHome) -> None:
     home.write("diary", DIARY)
     plugins = await home.load()
 
@@ -237,7 +235,7 @@ async def test_events_that_wait_at_the_end_are_still_told(home: PluginHome) -> N
     assert diary_of(home, "diary") == [f"response_ready {number}" for number in range(200)]
 
 
-async def test_the_end_does_not_wait_for_a_long_line_of_events(home: PluginHome, log: pytest.LogCaptureFixture) -> None:
+async def test_close_does_not_wait_for_a_long_queue(home: PluginHome, log: pytest.LogCaptureFixture) -> None:
     home.write(
         "slow",
         """
@@ -258,10 +256,10 @@ async def test_the_end_does_not_wait_for_a_long_line_of_events(home: PluginHome,
     assert 0 < len(log.records) < CAPACITY
 
 
-async def test_a_handler_that_hangs_does_not_hold_up_the_end(home: PluginHome, gate: Gate, ear: Ear) -> None:
+async def test_close_does_not_wait_for_a_hanging_handler(home: PluginHome, gate: Gate, log_queue: LogQueue) -> None:
     home.write("slow", BLOCKED)
     plugins = await home.load(limit=SHORT)
     plugins.dispatch(event(0))
-    assert await ear.next() == "at 0"
+    assert await log_queue.next() == "at 0"
 
     await asyncio.wait_for(plugins.close(), 60)

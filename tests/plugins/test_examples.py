@@ -1,4 +1,4 @@
-"""The example plugins do what they say, and the documents name every hook and what it is handed."""
+"""The example plugins work, and the documents name every hook and its parameters."""
 
 import re
 from dataclasses import fields, replace
@@ -49,7 +49,7 @@ async def test_redact_masks_addresses_and_card_numbers(home: PluginHome, text: s
 
 
 @pytest.mark.parametrize("character", ["a", "1", "1 ", "a.", "@", "a@"])
-async def test_redact_copes_with_long_texts_that_nearly_match(
+async def test_redact_is_fast_on_long_texts_that_almost_match(
     home: PluginHome, character: str, log: pytest.LogCaptureFixture
 ) -> None:
     plugins = await load(home, "redact")
@@ -79,7 +79,7 @@ async def test_daily_log_keeps_answers_by_day(home: PluginHome) -> None:
     }
 
 
-async def test_channel_style_tells_the_agent_and_the_channel(home: PluginHome) -> None:
+async def test_channel_style_adapts_texts_to_the_channel(home: PluginHome) -> None:
     plugins = await load(home, "channel-style")
     on_web, again = replace(CONTEXT, channel="web"), replace(CONTEXT, attempt=2)
 
@@ -104,7 +104,7 @@ def test_the_reference_names_every_field(described: type[HookContext | LoadedPlu
     assert re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE) == [field.name for field in fields(described)]
 
 
-def test_the_reference_names_what_activate_is_handed() -> None:
+def test_the_reference_names_every_field_of_the_plugin_context() -> None:
     section = REFERENCE.read_text().split("## PluginContext\n")[1].split("\n## ")[0]
 
     names = {field.name for field in fields(PluginContext)} - {"subscribe"} | {"on"}

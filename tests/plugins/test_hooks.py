@@ -1,4 +1,4 @@
-"""How texts go through the hooks: their order, what they are handed, and what they may return."""
+"""Texts in the hooks: the order of hooks, their parameters and their results."""
 
 import pytest
 
@@ -40,7 +40,7 @@ async def test_incoming_and_outgoing_are_different_hooks(home: PluginHome) -> No
     assert (await plugins.outgoing("", CONTEXT)).text == "out"
 
 
-async def test_metadata_is_put_together_and_the_later_plugin_wins(home: PluginHome) -> None:
+async def test_metadata_is_merged_and_the_later_plugin_wins(home: PluginHome) -> None:
     home.write("a", "def transform_outgoing(text): return text + 'a', {'parseMode': 'HTML', 'a': '1'}")
     home.write("b", "def transform_outgoing(text): return text + 'b', {'parseMode': 'Markdown', 'b': '2'}")
 
@@ -49,7 +49,7 @@ async def test_metadata_is_put_together_and_the_later_plugin_wins(home: PluginHo
     assert await plugins.outgoing("", CONTEXT) == Transformed("ab", {"parseMode": "Markdown", "a": "1", "b": "2"})
 
 
-async def test_none_leaves_the_text_as_it_is(home: PluginHome) -> None:
+async def test_none_leaves_the_text_unchanged(home: PluginHome) -> None:
     home.write("a", "def transform_outgoing(text, ctx): pass")
     home.write("b", UPPER)
 
@@ -58,7 +58,7 @@ async def test_none_leaves_the_text_as_it_is(home: PluginHome) -> None:
     assert await plugins.outgoing("hello", CONTEXT) == Transformed("HELLO")
 
 
-async def test_an_empty_text_is_a_text(home: PluginHome) -> None:
+async def test_an_empty_text_replaces_the_text(home: PluginHome) -> None:
     home.write("a", "def transform_outgoing(text, ctx): return ''")
 
     plugins = await home.load()
@@ -86,7 +86,7 @@ async def test_a_hook_gets_the_parameters_it_names(home: PluginHome, definition:
     assert (await plugins.outgoing("hello", CONTEXT)).text == result
 
 
-async def test_a_hook_sees_whose_text_it_is_and_the_home(home: PluginHome) -> None:
+async def test_a_hook_gets_the_context_and_the_home(home: PluginHome) -> None:
     fields = sorted(set(HookContext.__dataclass_fields__) - {"home"})
     home.write(
         "a", f"def transform_outgoing(text, ctx): return repr(([getattr(ctx, f) for f in {fields}], str(ctx.home)))"
@@ -98,7 +98,7 @@ async def test_a_hook_sees_whose_text_it_is_and_the_home(home: PluginHome) -> No
     assert (await plugins.outgoing("", CONTEXT)).text == expected
 
 
-async def test_a_hook_cannot_alter_its_context(home: PluginHome) -> None:
+async def test_a_hook_cannot_change_its_context(home: PluginHome) -> None:
     home.write("a", "def transform_outgoing(text, ctx): ctx.agent = 'mallory'")
     home.write("b", "def transform_outgoing(text, ctx): return ctx.agent")
 
@@ -125,7 +125,7 @@ async def test_a_hook_cannot_alter_its_context(home: PluginHome) -> None:
         ("(yield)", "It returned generator"),
     ],
 )
-async def test_a_result_that_is_none_of_these_is_a_failure_and_the_text_stays(
+async def test_an_invalid_result_is_a_failure_and_the_text_stays(
     home: PluginHome, log: pytest.LogCaptureFixture, result: str, reason: str
 ) -> None:
     home.write("bad", f"def transform_outgoing(text, ctx): return {result}")
@@ -139,7 +139,7 @@ async def test_a_result_that_is_none_of_these_is_a_failure_and_the_text_stays(
     assert reason in line
 
 
-async def test_metadata_that_fails_when_it_is_read_fails_for_its_plugin_alone(home: PluginHome) -> None:
+async def test_unreadable_metadata_is_a_failure_of_its_plugin_only(home: PluginHome) -> None:
     home.write(
         "bad",
         """
@@ -156,7 +156,7 @@ async def test_metadata_that_fails_when_it_is_read_fails_for_its_plugin_alone(ho
     assert await plugins.outgoing("hello", CONTEXT) == Transformed("HELLO")
 
 
-async def test_a_text_that_was_long_before_may_stay_long(home: PluginHome) -> None:
+async def test_a_text_above_the_limit_may_keep_its_length(home: PluginHome) -> None:
     home.write("a", UPPER)
 
     plugins = await home.load()
@@ -164,7 +164,7 @@ async def test_a_text_that_was_long_before_may_stay_long(home: PluginHome) -> No
     assert (await plugins.outgoing("x" * 1_500_000, CONTEXT)).text == "X" * 1_500_000
 
 
-async def test_a_kind_of_text_becomes_a_plain_one(home: PluginHome) -> None:
+async def test_a_str_subclass_becomes_a_plain_str(home: PluginHome) -> None:
     home.write(
         "a",
         """

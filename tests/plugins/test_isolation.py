@@ -1,4 +1,4 @@
-"""Whatever a plugin's code does, texts go on, the others work, and the process can end."""
+"""A misbehaving plugin never stops texts, other plugins or the end of the process."""
 
 import asyncio
 import errno
@@ -8,7 +8,7 @@ import textwrap
 
 import pytest
 
-from tests.plugins.conftest import CONTEXT, SHORT, Ear, Gate, PluginHome, have_ended, threads_of
+from tests.plugins.conftest import CONTEXT, SHORT, Gate, LogQueue, PluginHome, have_ended, threads_of
 from tinyagi.plugins import plugin
 from tinyagi.plugins.specs import Transformed
 
@@ -54,7 +54,7 @@ def lines(log: pytest.LogCaptureFixture, level: str) -> list[str]:
         "class Rude(Exception):\n    def __str__(self): raise self\ndef transform_outgoing(text, ctx): raise Rude",
     ],
 )
-async def test_a_hook_that_fails_leaves_the_text_to_the_next_plugin(
+async def test_a_failing_hook_leaves_the_text_to_the_next_plugin(
     home: PluginHome, log: pytest.LogCaptureFixture, source: str
 ) -> None:
     home.write("bad", source)
@@ -68,7 +68,9 @@ async def test_a_hook_that_fails_leaves_the_text_to_the_next_plugin(
     assert all(line.startswith("Plugin bad failed in transform_outgoing: ") for line in lines(log, "WARNING"))
 
 
-async def test_an_endless_loop_is_broken_and_the_text_goes_on(home: PluginHome, log: pytest.LogCaptureFixture) -> None:
+async def test_an_endless_loop_is_ended_and_the_next_plugin_runs(
+    home: PluginHome, log: pytest.LogCaptureFixture
+) -> None:
     home.write("bad", ENDLESS)
     home.write("good", GOOD)
     plugins = await home.load(limit=SHORT)
@@ -82,9 +84,7 @@ async def test_an_endless_loop_is_broken_and_the_text_goes_on(home: PluginHome, 
     assert await have_ended("bad")
 
 
-async def test_a_system_without_room_for_a_thread_costs_the_plugin_alone(
-    home: PluginHome, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_plugin_without_a_thread_is_switched_off(home: PluginHome, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(_: str) -> None:
         raise OSError(errno.EMFILE, "Too many open files")
 
@@ -107,7 +107,7 @@ async def test_plugins_run_in_daemon_threads(home: PluginHome) -> None:
 
 
 @pytest.mark.parametrize("body", ["while True: pass", "threading.Event().wait()", "time.sleep(3600)"])
-def test_a_process_ends_although_a_plugin_hangs(home: PluginHome, body: str) -> None:
+def test_a_process_ends_while_a_plugin_hangs(home: PluginHome, body: str) -> None:
     home.write("bad", f"import threading, time\nasync def transform_outgoing(text, ctx):\n    {body}")
     program = """
         import asyncio, sys
@@ -136,7 +136,7 @@ def test_a_process_ends_although_a_plugin_hangs(home: PluginHome, body: str) -> 
     assert "Traceback" not in ended.stderr
 
 
-async def test_an_async_hook_that_blocks_does_not_stop_the_loop(home: PluginHome, gate: Gate) -> None:
+async def test_a_blocking_async_hook_does_not_block_the_loop(home: PluginHome, gate: Gate) -> None:
     home.write("bad", "async def transform_outgoing(text, ctx): return (ctx.home / 'gate').read_text() + 'through'")
     plugins = await home.load()
 
@@ -146,7 +146,7 @@ async def test_an_async_hook_that_blocks_does_not_stop_the_loop(home: PluginHome
     assert (await passing).text == "through"
 
 
-async def test_an_async_hook_that_takes_too_long_is_cancelled_and_keeps_its_thread(home: PluginHome, ear: Ear) -> None:
+async def test_a_slow_async_hook_is_cancelled_and_keeps_its_thread(home: PluginHome, log_queue: LogQueue) -> None:
     home.write(
         "slow",
         """
@@ -167,11 +167,11 @@ async def test_an_async_hook_that_takes_too_long_is_cancelled_and_keeps_its_thre
 
     assert await plugins.outgoing("hello", CONTEXT) == Transformed("hello")
 
-    assert await ear.next() == "cancelled"
+    assert await log_queue.next() == "cancelled"
     assert threads_of("slow") == threads
 
 
-async def test_an_async_hook_that_ignores_its_cancellation_is_left_behind(home: PluginHome) -> None:
+async def test_an_async_hook_that_ignores_cancellation_is_abandoned(home: PluginHome) -> None:
     home.write(
         "stubborn",
         """
@@ -190,7 +190,7 @@ async def test_an_async_hook_that_ignores_its_cancellation_is_left_behind(home: 
     assert await have_ended("stubborn")
 
 
-async def test_a_plugin_goes_on_in_a_new_thread_after_a_call_that_hangs(home: PluginHome, gate: Gate) -> None:
+async def test_a_plugin_gets_a_new_thread_after_a_hanging_call(home: PluginHome, gate: Gate) -> None:
     home.write("moody", BLOCKING)
     plugins = await home.load(limit=SHORT)
 
@@ -200,7 +200,7 @@ async def test_a_plugin_goes_on_in_a_new_thread_after_a_call_that_hangs(home: Pl
     assert len(threads_of("moody")) == 2
 
 
-async def test_a_plugin_goes_on_in_a_new_thread_after_it_has_ended_its_own(home: PluginHome) -> None:
+async def test_a_plugin_gets_a_new_thread_after_stopping_its_own(home: PluginHome) -> None:
     home.write(
         "moody",
         """
@@ -220,7 +220,7 @@ async def test_a_plugin_goes_on_in_a_new_thread_after_it_has_ended_its_own(home:
     assert await plugins.outgoing("hello", CONTEXT) == Transformed("HELLO")
 
 
-async def test_a_plugin_that_fails_five_times_in_a_row_is_switched_off(
+async def test_a_plugin_is_switched_off_after_five_failures_in_a_row(
     home: PluginHome, log: pytest.LogCaptureFixture
 ) -> None:
     home.write("moody", MOODY)
@@ -239,7 +239,7 @@ async def test_a_plugin_that_fails_five_times_in_a_row_is_switched_off(
     assert await have_ended("moody")
 
 
-async def test_a_success_makes_earlier_failures_forgotten(home: PluginHome) -> None:
+async def test_a_success_resets_the_count_of_failures(home: PluginHome) -> None:
     home.write("moody", MOODY)
     plugins = await home.load()
 
@@ -249,7 +249,7 @@ async def test_a_success_makes_earlier_failures_forgotten(home: PluginHome) -> N
     assert (await plugins.outgoing("hello", CONTEXT)).text == "HELLO"
 
 
-async def test_a_plugin_whose_calls_hang_for_good_is_switched_off_though_others_succeed(
+async def test_hanging_calls_switch_a_plugin_off_despite_successes_between(
     home: PluginHome, gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(plugin, "MAX_FAILURES", 2)
@@ -263,7 +263,7 @@ async def test_a_plugin_whose_calls_hang_for_good_is_switched_off_though_others_
     assert await plugins.outgoing("hello", CONTEXT) == Transformed("hello")
 
 
-async def test_calls_that_fail_together_switch_the_plugin_off_with_one_line(
+async def test_concurrent_failures_switch_the_plugin_off_with_one_log_line(
     home: PluginHome, log: pytest.LogCaptureFixture
 ) -> None:
     home.write("bad", "import asyncio\nasync def transform_outgoing(text):\n    await asyncio.sleep(0)\n    1 / 0")
@@ -275,7 +275,7 @@ async def test_calls_that_fail_together_switch_the_plugin_off_with_one_line(
     assert len(lines(log, "WARNING")) == 4
 
 
-async def test_plain_hooks_of_a_plugin_run_one_at_a_time_and_waiting_costs_no_time_of_their_limit(
+async def test_sync_hooks_run_one_at_a_time_and_waiting_does_not_count_as_run_time(
     home: PluginHome, log: pytest.LogCaptureFixture
 ) -> None:
     home.write(
@@ -298,7 +298,7 @@ async def test_plain_hooks_of_a_plugin_run_one_at_a_time_and_waiting_costs_no_ti
     assert [transformed.text for transformed in texts] == [f"text {n} 0" for n in range(6)]
 
 
-async def test_async_hooks_of_a_plugin_run_side_by_side(home: PluginHome) -> None:
+async def test_async_hooks_of_a_plugin_run_concurrently(home: PluginHome) -> None:
     home.write(
         "meeting",
         """
@@ -316,8 +316,8 @@ async def test_async_hooks_of_a_plugin_run_side_by_side(home: PluginHome) -> Non
     assert [transformed.text for transformed in both] == ["met", "met"]
 
 
-async def test_a_caller_that_goes_away_cancels_the_hook_and_is_no_failure(
-    home: PluginHome, ear: Ear, log: pytest.LogCaptureFixture
+async def test_a_cancelled_caller_cancels_the_hook_without_a_failure(
+    home: PluginHome, log_queue: LogQueue, log: pytest.LogCaptureFixture
 ) -> None:
     home.write(
         "slow",
@@ -336,13 +336,13 @@ async def test_a_caller_that_goes_away_cancels_the_hook_and_is_no_failure(
     )
     plugins = await home.load()
     passing = asyncio.create_task(plugins.outgoing("hello", CONTEXT))
-    assert await ear.next() == "begun"
+    assert await log_queue.next() == "begun"
 
     passing.cancel()
     with pytest.raises(asyncio.CancelledError):
         await passing
 
-    assert await ear.next() == "ended"
+    assert await log_queue.next() == "ended"
     assert lines(log, "WARNING") == []
 
 
@@ -365,7 +365,7 @@ async def test_all_code_of_a_plugin_runs_in_one_thread(home: PluginHome) -> None
     assert (await plugins.outgoing("", CONTEXT)).text == "1"
 
 
-async def test_tasks_that_a_plugin_has_started_are_cancelled_at_the_end(home: PluginHome, ear: Ear) -> None:
+async def test_tasks_of_a_plugin_are_cancelled_at_the_end(home: PluginHome, log_queue: LogQueue) -> None:
     home.write(
         "busy",
         """
@@ -385,10 +385,10 @@ async def test_tasks_that_a_plugin_has_started_are_cancelled_at_the_end(home: Pl
 
     await plugins.close()
 
-    assert await ear.next() == "tidied up"
+    assert await log_queue.next() == "tidied up"
 
 
-async def test_after_the_end_texts_go_through_unchanged(home: PluginHome) -> None:
+async def test_closed_plugins_leave_texts_unchanged(home: PluginHome) -> None:
     home.write("good", GOOD)
     plugins = await home.load()
 

@@ -1,4 +1,4 @@
-"""Which plugins are found, what is refused and why, and that a bad one leaves the others alone."""
+"""Which plugins are found, which are refused and why, and that a broken one does not affect others."""
 
 import asyncio
 import hashlib
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.plugins.conftest import CONTEXT, SHORT, Ear, PluginHome, have_ended
+from tests.plugins.conftest import CONTEXT, SHORT, LogQueue, PluginHome, have_ended
 from tinyagi.plugins.host import Plugins
 from tinyagi.plugins.specs import Transformed
 
@@ -18,7 +18,7 @@ GOOD = """
 """
 
 
-async def test_without_a_folder_there_are_no_plugins(home: PluginHome) -> None:
+async def test_a_missing_folder_has_no_plugins(home: PluginHome) -> None:
     plugins = await home.load()
 
     assert plugins.loaded == ()
@@ -26,7 +26,7 @@ async def test_without_a_folder_there_are_no_plugins(home: PluginHome) -> None:
     assert await plugins.outgoing("hello", CONTEXT) == Transformed("hello")
 
 
-def test_without_plugins_a_text_goes_through_without_a_turn_of_the_loop() -> None:
+def test_a_text_without_plugins_is_returned_without_awaiting() -> None:
     for call in (Plugins.none().incoming("hello", CONTEXT), Plugins.none().outgoing("hello", CONTEXT)):
         with pytest.raises(StopIteration) as returned:
             call.send(None)
@@ -42,7 +42,7 @@ async def test_a_plugin_is_listed_with_its_path_and_the_hash_of_its_source(home:
     assert good.sha256 == hashlib.sha256(file.read_bytes()).hexdigest()
 
 
-async def test_the_hash_and_the_next_start_see_changes_in_modules_beside_the_plugin(home: PluginHome) -> None:
+async def test_a_changed_module_of_a_plugin_changes_its_hash_and_its_behaviour(home: PluginHome) -> None:
     home.write("good", "from .pack.words import WORD\ndef transform_outgoing(text): return WORD")
     home.write("good", "WORD = 'before'", "pack/words.py")
     before = await home.load()
@@ -54,7 +54,7 @@ async def test_the_hash_and_the_next_start_see_changes_in_modules_beside_the_plu
     assert (await after.outgoing("hello", CONTEXT)).text == "after it"
 
 
-async def test_what_runs_is_the_source_that_was_hashed_and_not_a_cached_compilation(
+async def test_a_plugin_runs_from_its_source_and_not_from_cached_bytecode(
     home: PluginHome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "dont_write_bytecode", False)
@@ -70,7 +70,7 @@ async def test_what_runs_is_the_source_that_was_hashed_and_not_a_cached_compilat
     assert not (file.parent / "__pycache__").exists()
 
 
-async def test_activate_is_told_name_home_and_log(home: PluginHome, log: pytest.LogCaptureFixture) -> None:
+async def test_activate_gets_name_home_and_log(home: PluginHome, log: pytest.LogCaptureFixture) -> None:
     home.write("curious", "def activate(ctx): ctx.log.info('%s in %s', ctx.name, ctx.home)")
 
     await home.load()
@@ -80,7 +80,7 @@ async def test_activate_is_told_name_home_and_log(home: PluginHome, log: pytest.
     assert record.getMessage() == f"curious in {home.path}"
 
 
-async def test_activate_may_be_async_and_comes_before_the_hooks(home: PluginHome) -> None:
+async def test_activate_may_be_async_and_runs_before_the_hooks(home: PluginHome) -> None:
     home.write(
         "patient",
         """
@@ -100,7 +100,7 @@ async def test_activate_may_be_async_and_comes_before_the_hooks(home: PluginHome
     assert (await plugins.outgoing("hello", CONTEXT)).text == "welcome"
 
 
-async def test_a_plugin_imports_what_stands_beside_it_and_not_what_stands_beside_another(home: PluginHome) -> None:
+async def test_each_plugin_imports_its_own_modules(home: PluginHome) -> None:
     for name in ("first", "second"):
         home.write(name, "from .pack.words import WORD\ndef transform_outgoing(text): return f'{text} {WORD}'")
         home.write(name, f"WORD = {name!r}", "pack/words.py")
@@ -137,7 +137,7 @@ async def test_a_plugin_imports_what_stands_beside_it_and_not_what_stands_beside
         ("def activate(ctx): ctx.on('*', 'print')", "a function of one argument, the event"),
     ],
 )
-async def test_a_plugin_that_cannot_be_loaded_is_logged_and_listed_and_the_others_work(
+async def test_a_broken_plugin_is_logged_and_listed_and_the_others_work(
     home: PluginHome, log: pytest.LogCaptureFixture, source: str, reason: str
 ) -> None:
     home.write("bad", source)
@@ -163,7 +163,7 @@ async def test_a_plugin_that_cannot_be_loaded_is_logged_and_listed_and_the_other
         "import time\nasync def activate(ctx):\n    while True: time.sleep(0.01)",
     ],
 )
-async def test_a_plugin_that_takes_too_long_to_load_is_skipped(home: PluginHome, source: str) -> None:
+async def test_a_plugin_that_loads_too_slowly_is_skipped(home: PluginHome, source: str) -> None:
     home.write("bad", source)
     home.write("good", GOOD)
 
@@ -175,7 +175,7 @@ async def test_a_plugin_that_takes_too_long_to_load_is_skipped(home: PluginHome,
     assert (await plugins.outgoing("hello", CONTEXT)).text == "hello (good)"
 
 
-async def test_what_a_failed_activation_had_subscribed_hears_nothing(home: PluginHome) -> None:
+async def test_handlers_of_a_failed_activation_are_removed(home: PluginHome) -> None:
     home.write("bad", "def activate(ctx):\n    ctx.on('*', print)\n    raise ValueError")
 
     plugins = await home.load()
@@ -193,9 +193,7 @@ async def test_a_disabled_plugin_is_not_imported(home: PluginHome) -> None:
     assert not (home.folder / "off" / "ran").exists()
 
 
-async def test_folders_that_cannot_be_plugins_are_skipped_with_a_line_in_the_log(
-    home: PluginHome, log: pytest.LogCaptureFixture
-) -> None:
+async def test_invalid_plugin_folders_are_skipped_and_logged(home: PluginHome, log: pytest.LogCaptureFixture) -> None:
     home.write("good", GOOD)
     home.write("Bad Name", GOOD)
     home.write("empty", "Nothing here.", "README.md")
@@ -212,9 +210,7 @@ async def test_folders_that_cannot_be_plugins_are_skipped_with_a_line_in_the_log
     ]
 
 
-async def test_a_file_in_place_of_the_folder_is_told_and_harms_nobody(
-    home: PluginHome, log: pytest.LogCaptureFixture
-) -> None:
+async def test_a_file_in_place_of_the_folder_is_logged(home: PluginHome, log: pytest.LogCaptureFixture) -> None:
     home.folder.write_text("not a folder")
 
     assert (await home.load()).loaded == ()
@@ -223,7 +219,7 @@ async def test_a_file_in_place_of_the_folder_is_told_and_harms_nobody(
     ]
 
 
-async def test_plugins_that_were_loaded_are_ended_when_loading_is_cut_short(home: PluginHome, ear: Ear) -> None:
+async def test_loaded_plugins_are_ended_when_loading_is_cancelled(home: PluginHome, log_queue: LogQueue) -> None:
     home.write("first", GOOD)
     home.write(
         "second",
@@ -235,7 +231,7 @@ async def test_plugins_that_were_loaded_are_ended_when_loading_is_cut_short(home
         """,
     )
     loading = asyncio.create_task(home.load())
-    assert await ear.next() == "waiting"
+    assert await log_queue.next() == "waiting"
 
     loading.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -246,7 +242,7 @@ async def test_plugins_that_were_loaded_are_ended_when_loading_is_cut_short(home
 
 
 def install(folder: Path, *, name: str, module: str, source: str | None) -> None:
-    """Write what an installed package leaves: a module, and metadata with an entry point."""
+    """Write the files of an installed package: a module, and metadata with an entry point."""
     metadata = folder / f"{module}-1.2.dist-info"
     metadata.mkdir(parents=True)
     (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {module}\nVersion: 1.2\n")
@@ -255,7 +251,7 @@ def install(folder: Path, *, name: str, module: str, source: str | None) -> None
         (folder / f"{module}.py").write_text(source)
 
 
-async def test_an_installed_package_brings_a_plugin_by_its_entry_point(
+async def test_an_installed_package_provides_a_plugin_by_entry_point(
     home: PluginHome, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = "def transform_outgoing(text): return f'{text} (installed)'"
@@ -272,7 +268,7 @@ async def test_an_installed_package_brings_a_plugin_by_its_entry_point(
     assert (await home.load(entry_points=False)).loaded == ()
 
 
-async def test_entry_points_that_do_not_work_are_skipped(
+async def test_broken_entry_points_are_skipped(
     home: PluginHome, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, log: pytest.LogCaptureFixture
 ) -> None:
     install(tmp_path / "site", name="gone", module="entry_point_gone", source=None)
