@@ -33,8 +33,8 @@ async def test_a_task_is_assigned_to_agents_teams_and_none(remote: Remote) -> No
     task = await remote.json("task", "add", "Ship it")
 
     for name, kind in (("@coder", "agent"), ("writer", "agent"), ("#dev", "team"), ("@dev", "team")):
-        told = await remote("task", "assign", "T-1", name)
-        assert told.exit_code == 0, told.stderr
+        result = await remote("task", "assign", "T-1", name)
+        assert result.exit_code == 0, result.stderr
         shown = await remote.json("task", "show", task["id"])
         assert (shown["assignee"], shown["assigneeType"]) == (name.lstrip("@#"), kind)
     assert (await remote("task", "assign", "T-1", "none")).stdout == "T-1 is now assigned to no agent.\n"
@@ -43,9 +43,9 @@ async def test_a_task_is_assigned_to_agents_teams_and_none(remote: Remote) -> No
 
 
 async def test_a_task_in_progress_without_an_assignee_gives_a_hint(remote: Remote) -> None:
-    told = await remote("task", "add", "Ship it", "--status", "in_progress")
+    result = await remote("task", "add", "Ship it", "--status", "in_progress")
 
-    assert "Assign it: tinyagi task assign T-1 AGENT" in told.stdout
+    assert "Assign it: tinyagi task assign T-1 AGENT" in result.stdout
 
 
 async def test_projects_are_added_named_and_removed(remote: Remote) -> None:
@@ -71,11 +71,11 @@ async def test_a_project_name_used_twice_is_ambiguous(remote: Remote) -> None:
     first = await remote.json("project", "add", "Web site", "--prefix", "WEB")
     second = await remote.json("project", "add", "Web site", "--prefix", "SITE")
 
-    told = await remote("task", "add", "Which one?", "-p", "web site")
+    result = await remote("task", "add", "Which one?", "-p", "web site")
 
-    assert told.exit_code == 2
-    assert "2 projects are called 'web site'. Name one by its prefix or id: " in told.stderr
-    assert all(f"{one['prefix']} ({one['id']})" in told.stderr for one in (first, second))
+    assert result.exit_code == 2
+    assert "2 projects are called 'web site'. Name one by its prefix or id: " in result.stderr
+    assert all(f"{one['prefix']} ({one['id']})" in result.stderr for one in (first, second))
     assert (await remote("task", "add", "This one", "-p", second["id"])).exit_code == 0
 
 
@@ -90,10 +90,10 @@ async def test_a_project_name_used_twice_is_ambiguous(remote: Remote) -> None:
     ],
 )
 async def test_a_wrong_argument_is_a_usage_error(remote: Remote, arguments: tuple[str, ...], sentence: str) -> None:
-    told = await remote(*arguments)
+    result = await remote(*arguments)
 
-    assert told.exit_code == 2
-    assert sentence in told.stderr
+    assert result.exit_code == 2
+    assert sentence in result.stderr
 
 
 async def test_recall_searches_one_agent_or_all(remote: Remote, premises: Premises) -> None:
@@ -112,10 +112,10 @@ async def test_recall_searches_one_agent_or_all(remote: Remote, premises: Premis
 
 
 async def test_recall_without_a_lake_names_the_command_to_run(remote: Remote) -> None:
-    told = await remote("recall", "invoice", "--agent", "coder")
+    result = await remote("recall", "invoice", "--agent", "coder")
 
-    assert told.exit_code == 1
-    assert "tinyagi pipeline run" in told.stderr
+    assert result.exit_code == 1
+    assert "tinyagi pipeline run" in result.stderr
 
 
 def test_the_board_needs_the_daemon(shell: Shell) -> None:

@@ -28,48 +28,48 @@ def tinyagi(*arguments: str, stdin: bytes = b"", **environment: str) -> subproce
 
 @pytest.mark.parametrize("errors", ["strict", "surrogateescape"])
 def test_stdin_that_is_not_utf8_is_refused_with_a_remedy(tmp_path: Path, errors: str) -> None:
-    told = tinyagi("--home", str(tmp_path), "send", "-", stdin=b"gr\xfc\xdfe", PYTHONIOENCODING=f"utf-8:{errors}")
+    result = tinyagi("--home", str(tmp_path), "send", "-", stdin=b"gr\xfc\xdfe", PYTHONIOENCODING=f"utf-8:{errors}")
 
-    assert told.returncode == 2
-    assert b"not UTF-8" in told.stderr
-    assert b"iconv" in told.stderr
-    assert b"Traceback" not in told.stderr
+    assert result.returncode == 2
+    assert b"not UTF-8" in result.stderr
+    assert b"iconv" in result.stderr
+    assert b"Traceback" not in result.stderr
 
 
 def test_a_secret_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
     arguments = ("--home", str(tmp_path), "provider", "set", "anthropic", "--api-key", "-")
-    told = tinyagi(*arguments, stdin=b"sk\xe9\n", PYTHONIOENCODING="utf-8:strict")
+    result = tinyagi(*arguments, stdin=b"sk\xe9\n", PYTHONIOENCODING="utf-8:strict")
 
-    assert (told.returncode, b"not UTF-8" in told.stderr, b"Traceback" in told.stderr) == (2, True, False)
+    assert (result.returncode, b"not UTF-8" in result.stderr, b"Traceback" in result.stderr) == (2, True, False)
 
 
 @pytest.mark.parametrize("arguments", [("send", "-"), ("queue", "cancel", "7")])
 def test_a_closed_stdin_is_reported_without_a_traceback(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     command = [sys.executable, "-m", "tinyagi", "--home", str(tmp_path), *arguments]
     shell_command = f"{shlex.join(command)} <&-"
-    told = subprocess.run(["sh", "-c", shell_command], capture_output=True, text=True, check=False)
+    result = subprocess.run(["sh", "-c", shell_command], capture_output=True, text=True, check=False)
 
-    assert told.returncode == 2
-    assert told.stderr.startswith("tinyagi: ")
-    assert "Traceback" not in told.stderr
+    assert result.returncode == 2
+    assert result.stderr.startswith("tinyagi: ")
+    assert "Traceback" not in result.stderr
 
 
 async def test_an_argument_that_is_not_utf8_is_refused(remote: Remote) -> None:
-    told = await remote("send", "gr\udcfc")
+    result = await remote("send", "gr\udcfc")
 
-    assert told.exit_code == 1
-    assert "not UTF-8" in told.stderr
+    assert result.exit_code == 1
+    assert "not UTF-8" in result.stderr
 
 
 @pytest.mark.parametrize("arguments", [("agent", "list"), ("agent", "list", "--json"), ("--help",)])
 def test_unprintable_characters_are_replaced(shell: Shell, arguments: tuple[str, ...]) -> None:
     shell("agent", "add", "coder", "--name", "Zoë ✓", "--provider", "scripted")
 
-    told = tinyagi("--home", str(shell.home.path), *arguments, PYTHONIOENCODING="ascii")
+    result = tinyagi("--home", str(shell.home.path), *arguments, PYTHONIOENCODING="ascii")
 
-    assert told.returncode == 0, told.stderr
-    assert told.stdout.isascii()
-    assert b"Traceback" not in told.stderr
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.isascii()
+    assert b"Traceback" not in result.stderr
 
 
 def test_bars_and_arrows_have_ascii_replacements() -> None:
@@ -78,9 +78,9 @@ def test_bars_and_arrows_have_ascii_replacements() -> None:
         "replace_unprintable(); print('··██ ✓ Zoë'); say('└ a → b'); note('a…')"
     )
     environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
-    told = subprocess.run([sys.executable, "-c", program], capture_output=True, env=environment, check=True)
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, env=environment, check=True)
 
-    assert (told.stdout, told.stderr) == (b"..## + Zo?\n` a > b\n", b"a.\n")
+    assert (result.stdout, result.stderr) == (b"..## + Zo?\n` a > b\n", b"a.\n")
 
 
 def test_an_error_is_wrapped_at_spaces(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,23 +107,23 @@ def test_a_file_error_names_the_file(shell: Shell, monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(logs, "_last", refuse)
 
-    told = shell("logs")
+    result = shell("logs")
 
-    assert told.exit_code == FAILED
-    assert told.stderr == f"tinyagi: {sentence}\n"
+    assert result.exit_code == FAILED
+    assert result.stderr == f"tinyagi: {sentence}\n"
 
 
 def test_a_full_disk_is_reported_without_a_traceback(shell: Shell) -> None:
     with Path("/dev/full").open("wb") as full:
-        told = subprocess.run(
+        result = subprocess.run(
             [sys.executable, "-m", "tinyagi", "--home", str(shell.home.path), "agent", "list"],
             stdout=full,
             stderr=subprocess.PIPE,
             check=False,
         )
 
-    assert told.returncode == FAILED
-    assert told.stderr.decode() == "tinyagi: No space left on device. Free some space and try again.\n"
+    assert result.returncode == FAILED
+    assert result.stderr.decode() == "tinyagi: No space left on device. Free some space and try again.\n"
 
 
 def test_a_closed_pipe_ends_the_command_silently(shell: Shell) -> None:
@@ -144,11 +144,11 @@ def test_a_closed_pipe_ends_the_command_silently(shell: Shell) -> None:
 
 
 async def test_a_text_that_is_too_long_is_refused_with_the_limit(remote: Remote, premises: Premises) -> None:
-    told = await remote("send", "-", "--agent", "coder", stdin="x" * 3_000_000)
+    result = await remote("send", "-", "--agent", "coder", stdin="x" * 3_000_000)
 
-    assert told.exit_code == 1
-    assert "1,048,576 bytes" in told.stderr
-    assert "server.max_body_bytes" in told.stderr
+    assert result.exit_code == 1
+    assert "1,048,576 bytes" in result.stderr
+    assert "server.max_body_bytes" in result.stderr
     assert await premises.messages() == []
 
 
@@ -179,11 +179,11 @@ async def test_errors_name_commands_and_options_instead_of_the_api(
     await remote("queue", "pause", "writer")
     await remote("send", "@writer waits")
 
-    told = await remote(*arguments)
+    result = await remote(*arguments)
 
-    assert told.exit_code in {1, 2}
-    assert sentence in told.stderr
-    assert [word for word in API_WORDS if word in told.stderr] == []
+    assert result.exit_code in {1, 2}
+    assert sentence in result.stderr
+    assert [word for word in API_WORDS if word in result.stderr] == []
 
 
 def test_an_interrupt_during_imports_ends_the_program_silently(tmp_path: Path) -> None:
@@ -197,6 +197,6 @@ def test_an_interrupt_during_imports_ends_the_program_silently(tmp_path: Path) -
         "sys.meta_path.insert(0, Interrupt())\n"
     )
 
-    told = tinyagi("queue", "list", PYTHONPATH=str(tmp_path))
+    result = tinyagi("queue", "list", PYTHONPATH=str(tmp_path))
 
-    assert (told.returncode, told.stderr) == (130, b"")
+    assert (result.returncode, result.stderr) == (130, b"")

@@ -45,8 +45,8 @@ def filled(shell: Shell) -> Shell:
     """A shell on a home with a database and a hand-written lake of three runs."""
     shell.home.prepare()
     asyncio.run(acknowledge(shell.home, None))
-    told = {"run_id": "r1", "kind": "run", "events": 7, "started_at": 1_000, "ended_at": 3_500, "rows": "{}"}
-    last = {**told, "seconds": "{}", "date": DAY}
+    run = {"run_id": "r1", "kind": "run", "events": 7, "started_at": 1_000, "ended_at": 3_500, "rows": "{}"}
+    last = {**run, "seconds": "{}", "date": DAY}
     lay(shell.home.lake, {**dict.fromkeys(TABLES, ()), "silver.runs": RUNS, "ops.runs": [last]}, through_id=0)
     return shell
 
@@ -73,8 +73,8 @@ def test_tables_are_listed_with_their_size(filled: Shell) -> None:
     assert next(line for line in lines if line[:1] == ["silver.runs"])[:3] == ["silver.runs", "3", "1"]
     assert next(line for line in lines if line[:1] == ["silver.runs"])[4:6] == ["kB", "2026-03-14"]
 
-    (told,) = (table for table in filled.json("pipeline", "tables") if table["name"] == "silver.runs")
-    assert (told["rows"], told["files"], told["newest"], told["kept"]) == (3, 1, "2026-03-14", "folded")
+    (result,) = (table for table in filled.json("pipeline", "tables") if table["name"] == "silver.runs")
+    assert (result["rows"], result["files"], result["newest"], result["kept"]) == (3, 1, "2026-03-14", "folded")
 
 
 def test_a_table_is_shown_with_the_meaning_of_its_columns(shell: Shell) -> None:
@@ -83,8 +83,8 @@ def test_a_table_is_shown_with_the_meaning_of_its_columns(shell: Shell) -> None:
     assert shown.startswith("silver.runs: One attempt of an agent, from its claim to its outcome.")
     for column in TABLES["silver.runs"].all_columns:
         assert f"\n {column.name} " in shown, column.name
-    told = shell.json("pipeline", "tables", "silver.runs")
-    assert [column["name"] for column in told["columns"]] == [column.name for column in TABLES["silver.runs"].columns]
+    result = shell.json("pipeline", "tables", "silver.runs")
+    assert [column["name"] for column in result["columns"]] == [column.name for column in TABLES["silver.runs"].columns]
 
 
 def test_an_unknown_table_is_refused_with_the_known_ones(shell: Shell) -> None:
@@ -102,8 +102,8 @@ def test_the_status_shows_the_lakes_position_and_the_last_run(filled: Shell) -> 
     assert str(filled.home.lake) in shown
     assert "0 of 0" in shown
     assert "run, 7 events in 2.5 s" in shown
-    told = filled.json("pipeline", "status")
-    assert (told["through_id"], told["last_run"]["run_id"], len(told["tables"])) == (0, "r1", len(TABLES))
+    result = filled.json("pipeline", "status")
+    assert (result["through_id"], result["last_run"]["run_id"], len(result["tables"])) == (0, "r1", len(TABLES))
 
 
 @pytest.mark.parametrize(
@@ -222,8 +222,8 @@ def test_a_lake_is_created_inspected_queried_and_verified(shell: Shell) -> None:
     connection = sqlite3.connect(home.database)
     ((head,),) = connection.execute("SELECT max(id) FROM events").fetchall()
     connection.close()
-    told = json.loads(typed(home, "status", "--json").stdout)
-    assert (told["through_id"], told["head_id"], told["last_run"]["events"]) == (newest, head, events)
+    result = json.loads(typed(home, "status", "--json").stdout)
+    assert (result["through_id"], result["head_id"], result["last_run"]["events"]) == (newest, head, events)
     assert asyncio.run(acknowledge(home, None)) == newest
 
     # The second statement fails in Spark's workers, which log separately; the error is still one sentence.

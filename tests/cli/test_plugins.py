@@ -91,10 +91,10 @@ async def test_a_plugin_changes_the_answer_that_wait_prints(closed_premises: Pre
     closed_premises.puppet.plays["coder"] = lambda _: "done " * words + "end"
     async with closed_premises.serve() as premises:
         result = await remote_of(premises)("send", "@coder hello", "--wait")
-        told = await remote_of(premises).json("send", "@coder hello", "--wait")
+        output = await remote_of(premises).json("send", "@coder hello", "--wait")
 
     assert result.stdout == f"{'DONE ' * words}END\n\n"
-    assert [one["text"] for one in told["answers"]] == [f"{'DONE ' * words}END"]
+    assert [one["text"] for one in output["answers"]] == [f"{'DONE ' * words}END"]
 
 
 async def test_a_refused_attachment_is_reported(remote: Remote, premises: Premises) -> None:

@@ -98,10 +98,10 @@ async def test_messages_are_cancelled_by_number_and_by_message_id(remote: Remote
 
 @pytest.mark.parametrize("arguments", [("list",), ("dead",), ("cancel", "--all", "--yes")])
 async def test_an_unknown_agent_is_a_usage_error(remote: Remote, arguments: tuple[str, ...]) -> None:
-    told = await remote("queue", *arguments, "--agent", "@nobody")
+    result = await remote("queue", *arguments, "--agent", "@nobody")
 
-    assert (told.exit_code, told.stdout) == (2, "")
-    assert "There is no agent @nobody. There are: coder, writer, tester." in told.stderr
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "There is no agent @nobody. There are: coder, writer, tester." in result.stderr
 
 
 async def test_all_messages_of_an_agent_are_cancelled(remote: Remote, premises: Premises) -> None:
@@ -149,6 +149,6 @@ async def test_a_message_is_moved(remote: Remote, premises: Premises) -> None:
 
     assert result.stdout == "Message 1 now waits for @writer.\n"
     await premises.drained()
-    assert [told.agent for told in await premises.responses()] == ["writer"]
+    assert [response.agent for response in await premises.responses()] == ["writer"]
     unknown = await remote("queue", "move", "1", "--to", "nobody")
     assert (unknown.exit_code, "Agents: coder" in unknown.stderr) == (1, True)

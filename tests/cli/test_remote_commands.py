@@ -23,11 +23,11 @@ async def test_the_queue_is_shown_by_lane(remote: Remote, premises: Premises) ->
     await gate.reached.wait()
     await remote("queue", "pause", "writer")
 
-    told = await remote.json("queue", "status")
+    result = await remote.json("queue", "status")
     shown = (await remote("queue", "status")).stdout
 
-    assert (told["queue"]["processing"], told["processing"][0]["agent"]) == (1, "coder")
-    assert {lane["agent"]: lane["paused"] for lane in told["agents"]}["writer"]
+    assert (result["queue"]["processing"], result["processing"][0]["agent"]) == (1, "coder")
+    assert {lane["agent"]: lane["paused"] for lane in result["agents"]}["writer"]
     assert "paused" in shown
     gate.open.set()
 
@@ -149,17 +149,17 @@ async def test_people_are_approved_and_unpaired(remote: Remote, premises: Premis
 
 async def test_a_conversation_is_drawn(remote: Remote, premises: Premises) -> None:
     premises.puppet.plays["coder"] = lambda request: "Built. [@writer: document it]"
-    told = await remote.json("send", "@dev build it", "--wait")
+    result = await remote.json("send", "@dev build it", "--wait")
 
-    lines = (await remote("trace", told["conversationId"])).stdout.splitlines()
+    lines = (await remote("trace", result["conversationId"])).stdout.splitlines()
     listed = (await remote("trace")).stdout
 
-    assert lines[0].startswith(f"{told['conversationId']}  done  2 messages, 1 hop,")
+    assert lines[0].startswith(f"{result['conversationId']}  done  2 messages, 1 hop,")
     rows = [line for line in lines if "█" in line]
     assert [row.strip().split("  ")[0] for row in rows] == ["ada → @coder", "└ @writer"]
     assert "Built. @coder → @writer: document it" in rows[0]
-    assert told["conversationId"] in listed
-    assert (await remote.json("trace", told["conversationId"]))["status"] == "done"
+    assert result["conversationId"] in listed
+    assert (await remote.json("trace", result["conversationId"]))["status"] == "done"
     assert (await remote("trace", "unknown")).exit_code == 1
 
 
@@ -167,11 +167,11 @@ async def test_a_trace_prints_the_answers_in_full_on_request(remote: Remote, pre
     poem = "\n".join(f"Line {number} of a poem that is too long for a row of the drawing." for number in range(3))
     premises.puppet.plays["coder"] = lambda request: f"{poem}\n[@writer: print it]"
     premises.puppet.plays["writer"] = failing
-    told = await remote.json("send", "@dev write a poem")
+    result = await remote.json("send", "@dev write a poem")
     await premises.until_event("message_dead")
 
     short = await remote("trace", "last")
-    full = await remote("trace", told["conversationId"], "--full")
+    full = await remote("trace", result["conversationId"], "--full")
 
     assert (poem in short.stdout, "tinyagi trace last --full" in short.stderr) == (False, True)
     assert f"ada → @coder\n{poem}\n@coder → @writer: print it\n\n" in full.stdout

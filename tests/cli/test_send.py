@@ -83,13 +83,13 @@ async def test_waiting_lasts_until_teammates_have_answered(remote: Remote, premi
 
 
 async def test_waiting_covers_every_agent_that_a_text_names(remote: Remote) -> None:
-    told = await remote.json("send", "[@coder: one] [@writer: two]", "--wait")
+    result = await remote.json("send", "[@coder: one] [@writer: two]", "--wait")
 
-    assert {(answer["agent"], answer["text"]) for answer in told["answers"]} == {
+    assert {(answer["agent"], answer["text"]) for answer in result["answers"]} == {
         ("coder", "echo: one"),
         ("writer", "echo: two"),
     }
-    assert (told["status"], len(told["messageIds"]), told["dead"]) == ("done", 2, [])
+    assert (result["status"], len(result["messageIds"]), result["dead"]) == ("done", 2, [])
 
 
 async def test_a_long_answer_is_printed_in_full(remote: Remote, premises: Premises) -> None:
@@ -171,10 +171,10 @@ async def test_json_contains_the_held_lane(premises: Premises, remote: Remote) -
 
     result = await remote("send", "@coder hello", "--wait", "--json")
 
-    told = json.loads(result.stdout)
-    assert (result.exit_code, told["status"]) == (4, "held")
+    output = json.loads(result.stdout)
+    assert (result.exit_code, output["status"]) == (4, "held")
     reason = "needs a fix: the program claude is missing"
-    assert told["held"] == [{"agent": "coder", "until": None, "reason": reason}]
+    assert output["held"] == [{"agent": "coder", "until": None, "reason": reason}]
 
 
 async def test_a_paused_agent_is_not_waited_for(premises: Premises, remote: Remote) -> None:

@@ -85,8 +85,8 @@ async def test_an_agent_gets_another_provider(backend: str, tmp_path: Path) -> N
     async with shell_with(backend, tmp_path) as typed:
         await typed("agent", "provider", "coder", "openai", "-m", "gpt")
 
-        told = {"agent": "coder", "provider": "openai", "model": "gpt"}
-        assert await typed.json("agent", "provider", "coder") == told
+        expected = {"agent": "coder", "provider": "openai", "model": "gpt"}
+        assert await typed.json("agent", "provider", "coder") == expected
         assert (await stored(typed, "agents", "coder"))["name"] == "Coder"
 
 

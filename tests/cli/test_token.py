@@ -147,8 +147,8 @@ def test_a_running_daemon_requires_the_new_token_at_once(running: Home) -> None:
     assert [status_with(running, token) for token in (first, second["token"])] == [401, 200]
 
     removed = tinyagi(running, "token", "remove", "--yes")
-    told = (removed.returncode, removed.stdout, removed.stderr)
-    assert told == (0, "The token is removed; the daemon has restarted without it.\n", "")
+    result = (removed.returncode, removed.stdout, removed.stderr)
+    assert result == (0, "The token is removed; the daemon has restarted without it.\n", "")
     assert status_with(running, None) == 200
 
 

@@ -34,16 +34,16 @@ async def shown(remote: Remote, width: int, *arguments: str) -> str:
 async def test_a_trace_fits(remote: Remote, premises: Premises, width: int) -> None:
     premises.puppet.plays["coder"] = lambda request: "Built, with a sentence that is too long. [@writer: document it]"
     premises.puppet.plays["writer"] = lambda request: "Documented. [@tester: test it]"
-    told = await remote.json("send", "@dev build the login page for the new customers", "--wait")
+    result = await remote.json("send", "@dev build the login page for the new customers", "--wait")
 
-    drawn = await shown(remote, width, "trace", told["conversationId"])
+    drawn = await shown(remote, width, "trace", result["conversationId"])
     listed = await shown(remote, width, "trace")
 
-    assert drawn.splitlines()[0].startswith(told["conversationId"])
+    assert drawn.splitlines()[0].startswith(result["conversationId"])
     rows = [line.strip() for line in drawn.splitlines() if waterfall.RUN in line]
     assert [re.split(r"  +", row)[0] for row in rows] == ["ada → @coder", "└ @writer", "└ @tester"]
     assert all(re.search(r"\d m?s", row) for row in rows), "the duration is always shown"
-    assert told["conversationId"] in listed
+    assert result["conversationId"] in listed
     assert "#dev" in listed
     assert "done" in listed
 

@@ -35,8 +35,8 @@ def following(client: Finished) -> tuple[_Follower, ConversationResult]:
 
 
 def event(kind: str, message_id: str | None = None, **data: Any) -> StreamEvent:
-    told = {"messageId": message_id, "conversationId": "first", "agentId": "coder", **data}
-    return StreamEvent(None, kind, told)
+    fields = {"messageId": message_id, "conversationId": "first", "agentId": "coder", **data}
+    return StreamEvent(None, kind, fields)
 
 
 def done(message_id: str) -> StreamEvent:
@@ -59,12 +59,12 @@ async def test_a_notice_is_not_counted_as_an_answer() -> None:
 async def test_answers_still_in_the_stream_are_waited_for() -> None:
     follower, conversation = following(Finished())
 
-    told = (
+    events = (
         *(done("first"), response("first"), event("message_received", "second")),
         *(done("second"), response("second")),
     )
 
-    assert [await follower.handle(one) for one in told] == [False, False, False, False, True]
+    assert [await follower.handle(one) for one in events] == [False, False, False, False, True]
     assert [one.message_id for one in conversation.answers] == ["first", "second"]
     assert conversation.status == "done"
 

@@ -25,9 +25,9 @@ def test_the_page_is_up_to_date() -> None:
 
 @pytest.mark.parametrize("table", TABLES.values(), ids=lambda table: table.name)
 def test_every_column_is_documented_with_type_unit_key_and_privacy(table: Table) -> None:
-    told = [row[:5] for row in ROW.findall(section(table))]
+    documented = [row[:5] for row in ROW.findall(section(table))]
 
-    assert told == [
+    assert documented == [
         (
             column.name,
             column.type,

@@ -125,7 +125,7 @@ def test_a_cluster_reads_the_daemon_and_writes_the_lake(
 
 def _recorded(home: Home, through: int) -> tuple[int, int]:
     """The number of events up to this id, and of messages among them."""
-    told = "SELECT count(*), count(*) FILTER (WHERE type = 'message_received') FROM events WHERE id <= ?"
+    query = "SELECT count(*), count(*) FILTER (WHERE type = 'message_received') FROM events WHERE id <= ?"
     with closing(sqlite3.connect(home.database)) as database:
-        events, messages = database.execute(told, (through,)).fetchone()
+        events, messages = database.execute(query, (through,)).fetchone()
     return events, messages

@@ -128,12 +128,12 @@ async def test_commands_report_that_no_daemon_runs(home: Home) -> None:
 
 
 async def test_concurrent_starts_give_one_daemon(home: Home) -> None:
-    told = await asyncio.gather(*(tinyagi(home, "start") for _ in range(3)))
+    results = await asyncio.gather(*(tinyagi(home, "start") for _ in range(3)))
 
     running = find_daemon(home)
-    assert [one.code for one in told] == [0, 0, 0], told
-    assert all(f"(pid {running.pid})" in one.out for one in told)
-    assert sum("is already running" in one.out for one in told) == 2
+    assert [one.code for one in results] == [0, 0, 0], results
+    assert all(f"(pid {running.pid})" in one.out for one in results)
+    assert sum("is already running" in one.out for one in results) == 2
     assert len([one for one in psutil.process_iter(["cmdline"]) if str(home.path) in (one.info["cmdline"] or [])]) == 1
 
 
@@ -214,11 +214,11 @@ async def test_a_restart_through_the_api_keeps_the_process(home: Home) -> None:
 async def test_a_taken_port_is_reported_with_the_remedy(home: Home) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         prepare_home(home, server={"port": taken.getsockname()[1]})
-        told = await tinyagi(home, "start")
+        result = await tinyagi(home, "start")
 
-    assert told.code == 1
-    assert "server.port" in told.err
-    assert "Traceback" not in told.err
+    assert result.code == 1
+    assert "server.port" in result.err
+    assert "Traceback" not in result.err
     assert not find_daemon(home).is_up
 
 

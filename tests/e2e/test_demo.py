@@ -67,10 +67,10 @@ def test_a_demo_with_stay_uses_the_port_of_the_environment() -> None:
 
     done = run("demo", "--stay", "--no-lake", "--json", TINYAGI_API_PORT=str(port))
 
-    told = json.loads(done.stdout)
-    stopped = run("--home", told["home"], "stop")
-    shutil.rmtree(Path(told["home"]).parent)
-    assert told["address"] == f"http://127.0.0.1:{port}"
+    result = json.loads(done.stdout)
+    stopped = run("--home", result["home"], "stop")
+    shutil.rmtree(Path(result["home"]).parent)
+    assert result["address"] == f"http://127.0.0.1:{port}"
     assert stopped.returncode == 0
 
 
@@ -78,35 +78,35 @@ def test_a_demo_with_stay_uses_the_port_of_the_environment() -> None:
 def test_the_lake_of_a_demo_agrees_with_its_event_log() -> None:
     done = run("demo", "--stay", "--json", patience=500)
     assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
-    home = Path(told["home"])
+    result = json.loads(done.stdout)
+    home = Path(result["home"])
     try:
-        status = httpx.get(f"{told['address']}/api/status", trust_env=False, timeout=30).json()
+        status = httpx.get(f"{result['address']}/api/status", trust_env=False, timeout=30).json()
         assert (status["ok"], status["agents"], status["pipeline"]["lake"]) == (True, 5, True)
-        _assert_gold_is_right(home, told)
+        _assert_gold_is_right(home, result)
         kept = (folder for name in ("lake", "chats", "files", "logs", "backups") for folder in (home / name).rglob("*"))
         open_to_others = [path for path in kept if path.lstat().st_mode & 0o077]
         assert open_to_others == []
     finally:
-        stopped = run("--home", told["home"], "stop")
+        stopped = run("--home", result["home"], "stop")
         shutil.rmtree(home.parent)
     assert stopped.returncode == 0
 
 
-def _assert_gold_is_right(home: Path, told: dict[str, Any]) -> None:
+def _assert_gold_is_right(home: Path, result: dict[str, Any]) -> None:
     """Compare every figure with one computed in plain Python from the lake's events."""
     lake = Lake(home / "lake")
-    events = [event for event in raw_events(home / "tinyagi.db") if event.id <= told["lake"]["through_id"]]
-    assert len(events) == told["lake"]["events"]
+    events = [event for event in raw_events(home / "tinyagi.db") if event.id <= result["lake"]["through_id"]]
+    assert len(events) == result["lake"]["events"]
     for name, expected in expected_gold(events).items():
         found = rows_of(lake, name)
         assert len(found) == len(expected) > 0, name
         for row, should in zip(found, expected, strict=True):
             for column, value in should.items():
                 assert row[column] == (pytest.approx(value) if isinstance(value, float) else value), (name, column)
-    totals = told["report"]["totals"]
-    assert (totals["runs"], totals["dead"], totals["handoffs"]) == (told["runs"], told["dead"], told["handoffs"])
-    assert totals["tokens"] == told["tokens"]
+    totals = result["report"]["totals"]
+    assert (totals["runs"], totals["dead"], totals["handoffs"]) == (result["runs"], result["dead"], result["handoffs"])
+    assert totals["tokens"] == result["tokens"]
 
 
 def test_version_and_help() -> None:

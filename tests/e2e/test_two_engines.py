@@ -29,6 +29,6 @@ async def test_two_engines_on_one_database_answer_each_message_once_and_in_order
         await other.stop()
 
     answers = [event.payload["response"] for event in events if event.type == "response_ready"]
-    told = [answer["message"].splitlines()[0] for answer in answers]
-    assert told == [f"task {number}" for number in range(MESSAGES)]
+    texts = [answer["message"].splitlines()[0] for answer in answers]
+    assert texts == [f"task {number}" for number in range(MESSAGES)]
     assert Counter(event.type for event in events)["message_recovered"] == 0

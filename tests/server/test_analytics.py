@@ -46,20 +46,20 @@ async def hours(premises: Premises, **query: str | int) -> list[int]:
 
 
 async def test_a_table_comes_with_its_columns_and_its_freshness(lake: Premises) -> None:
-    told = (await lake.http.get("/api/analytics/agent_hourly", params={"limit": 1})).json()
+    answer = (await lake.http.get("/api/analytics/agent_hourly", params={"limit": 1})).json()
 
-    assert (told["table"], told["throughId"], told["writtenAt"]) == ("agent_hourly", 42, 0)
-    (row,) = told["rows"]
-    assert list(row) == [column["name"] for column in told["columns"]]
+    assert (answer["table"], answer["throughId"], answer["writtenAt"]) == ("agent_hourly", 42, 0)
+    (row,) = answer["rows"]
+    assert list(row) == [column["name"] for column in answer["columns"]]
     assert (row["agent"], row["hour"], row["run_p50"], row["run_hist"]) == ("coder", instant(2, 9), 1.5, [0, 3])
     assert (row["date"], row["cost"]) == ("2026-03-03", None)
-    assert told["columns"][1] == {
+    assert answer["columns"][1] == {
         "name": "hour",
         "type": "long",
         "unit": "ms since 1970 UTC",
         "meaning": "The start of the hour in which the runs ended.",
     }
-    assert (await lake.http.get("/api/analytics/gold.agent_hourly", params={"limit": 1})).json() == told
+    assert (await lake.http.get("/api/analytics/gold.agent_hourly", params={"limit": 1})).json() == answer
 
 
 async def test_days_are_chosen_by_date_or_by_instant(lake: Premises) -> None:

@@ -38,8 +38,8 @@ async def test_a_keep_alive_connection_takes_messages_and_other_requests(premise
     async with connection(premises.port) as (reader, writer):
         for number in range(20):
             writer.write(post_message(premises.port, f"m{number}"))
-            status, told = await answer(reader)
-            assert (status, told["messageId"]) == (200, f"m{number}")
+            status, reply = await answer(reader)
+            assert (status, reply["messageId"]) == (200, f"m{number}")
             writer.write(request(premises.port))
             assert (await answer(reader))[1]["ok"] is True
 
@@ -50,10 +50,10 @@ async def test_pipelined_requests_are_answered_in_order(premises: Premises) -> N
         writer.write(
             post_message(port, "one") + post_message(port, "two") + request(port) + post_message(port, "three")
         )
-        told = [(await answer(reader))[1] for _ in range(4)]
+        replies = [(await answer(reader))[1] for _ in range(4)]
 
-    assert [one.get("messageId") for one in told] == ["one", "two", None, "three"]
-    assert told[2]["ok"] is True
+    assert [one.get("messageId") for one in replies] == ["one", "two", None, "three"]
+    assert replies[2]["ok"] is True
     assert [message.message for message in await premises.messages()] == ["one", "two", "three"]
 
 
@@ -83,9 +83,9 @@ async def test_a_message_with_unusual_headers_is_stored_and_answered(
 ) -> None:
     named = {name: value.format(port=premises.port) for name, value in headers.items()}
 
-    told = await ask(premises.port, post_message(premises.port, "hello", **named))
+    reply = await ask(premises.port, post_message(premises.port, "hello", **named))
     # The answer to `Expect` comes before the final one.
-    assert status_of(told.removeprefix(b"HTTP/1.1 100 Continue\r\n\r\n")) == 200
+    assert status_of(reply.removeprefix(b"HTTP/1.1 100 Continue\r\n\r\n")) == 200
     assert [message.message for message in await premises.messages()] == ["hello"]
 
 
@@ -118,10 +118,10 @@ async def test_an_internal_error_is_answered_with_500(premises: Premises, monkey
         raise ZeroDivisionError("a bug")
 
     monkeypatch.setattr(premises.store.queue, "enqueue_parts", broken)
-    told = await premises.http.post("/api/message", json={"message": "hello", "agent": "coder"})
+    reply = await premises.http.post("/api/message", json={"message": "hello", "agent": "coder"})
 
-    assert told.status_code == 500
-    assert "Internal error in TinyAGI" in told.json()["error"]
+    assert reply.status_code == 500
+    assert "Internal error in TinyAGI" in reply.json()["error"]
 
 
 async def test_shutdown_waits_for_a_message_being_stored(
@@ -141,11 +141,11 @@ async def test_shutdown_waits_for_a_message_being_stored(
         await asked.wait()
         asyncio.get_running_loop().call_later(0.1, held.set)
     # The server has stopped, and answered before it stopped.
-    told = await reader.read()
+    reply = await reader.read()
     writer.close()
 
-    assert status_of(told) == 200
-    assert b"connection: close" in told
+    assert status_of(reply) == 200
+    assert b"connection: close" in reply
 
 
 async def test_accepted_and_refused_messages_are_counted(premises: Premises) -> None:

@@ -39,8 +39,8 @@ async def test_a_write_without_a_body_needs_no_content_type(premises: Premises, 
 
 
 async def test_a_channel_acknowledges_without_a_body_and_gets_each_response_once(premises: Premises) -> None:
-    told = {"channel": "telegram", "sender": "Ada", "message": "hello"}
-    await premises.http.post("/api/responses", json=told)
+    new = {"channel": "telegram", "sender": "Ada", "message": "hello"}
+    await premises.http.post("/api/responses", json=new)
     pending = "/api/responses/pending?channel=telegram"
     (response,) = (await premises.http.get(pending)).json()
 

@@ -16,11 +16,11 @@ from tinyagi.wiring import open_inbox
 async def test_a_message_is_stored_before_it_is_answered(premises: Premises) -> None:
     await premises.http.post("/api/queue/agents/coder/pause")
     answer = await premises.http.post("/api/message", json={"message": "hello", "agent": "coder", "sender": "Ada"})
-    told = answer.json()
+    reply = answer.json()
 
     assert answer.status_code == 200
-    assert told == {"ok": True, "messageId": told["messageId"], "conversationId": told["messageId"]}
-    assert await is_visible_to_another_connection(premises.home, told["messageId"])
+    assert reply == {"ok": True, "messageId": reply["messageId"], "conversationId": reply["messageId"]}
+    assert await is_visible_to_another_connection(premises.home, reply["messageId"])
 
 
 async def test_an_unknown_name_at_the_front_is_a_warning(premises: Premises) -> None:
@@ -77,10 +77,10 @@ async def test_a_repeated_id_is_refused_and_stored_once(premises: Premises) -> N
 
 async def test_a_text_for_several_agents_gives_several_ids(premises: Premises) -> None:
     fields = {"message": "[@coder: build it] [@tester: test it]", "messageId": "m-1"}
-    told = (await premises.http.post("/api/message", json=fields)).json()
+    answer = (await premises.http.post("/api/message", json=fields)).json()
 
-    assert told["messageIds"] == ["m-1", "m-1.2"]
-    assert told["conversationId"] == "m-1"
+    assert answer["messageIds"] == ["m-1", "m-1.2"]
+    assert answer["conversationId"] == "m-1"
     assert (await premises.http.post("/api/message", json=fields)).status_code == 409
 
 

@@ -71,7 +71,7 @@ def test_queue_and_stream_figures_are_rendered() -> None:
     assert found[named("tinyagi_messages", status="completed")] == 100
     assert found[named("tinyagi_lane_messages", lane=LANE, status="pending")] == 7
     assert found[named("tinyagi_lane_messages", lane=LANE, status="dead")] == 1
-    told = {
+    expected = {
         "tinyagi_responses_outgoing": 4,
         "tinyagi_conversations_open": 3,
         "tinyagi_lanes_paused": 1,
@@ -86,7 +86,7 @@ def test_queue_and_stream_figures_are_rendered() -> None:
         "tinyagi_pipeline_running": 1,
         "tinyagi_pipeline_failures_total": 2,
     }
-    assert {name: found[named(name)] for name in told} == told
+    assert {name: found[named(name)] for name in expected} == expected
     assert found[named("tinyagi_info", version="1.2.3")] == 1
     assert found[named("process_resident_memory_bytes")] > 0
 

@@ -34,8 +34,8 @@ async def talk(premises: Premises) -> None:
 
 async def test_a_list_ends_with_the_row_that_fills_the_page(premises: Premises) -> None:
     for number in range(COUNT):
-        told = {"channel": "telegram", "sender": "Ada", "message": f"{number} {TEXT}"}
-        assert (await premises.http.post("/api/responses", json=told)).status_code == 200
+        response = {"channel": "telegram", "sender": "Ada", "message": f"{number} {TEXT}"}
+        assert (await premises.http.post("/api/responses", json=response)).status_code == 200
 
     newest = await read(premises, "/api/responses")
     waiting = await read(premises, "/api/responses/pending", channel="telegram")
@@ -45,9 +45,9 @@ async def test_a_list_ends_with_the_row_that_fills_the_page(premises: Premises) 
 
 
 async def test_a_row_larger_than_a_page_fills_one_page(premises: Premises) -> None:
-    told = {"channel": "telegram", "sender": "Ada", "message": "x" * 200_000}
+    response = {"channel": "telegram", "sender": "Ada", "message": "x" * 200_000}
     for _ in range(2):
-        await premises.http.post("/api/responses", json=told)
+        await premises.http.post("/api/responses", json=response)
 
     assert len(await read(premises, "/api/responses")) == 1
 

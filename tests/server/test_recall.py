@@ -121,6 +121,6 @@ async def test_the_skill_finds_the_agents_own_past(premises: Premises, tmp_path:
         },
         stdout=asyncio.subprocess.PIPE,
     )
-    told, _ = await shell.communicate()
+    output, _ = await shell.communicate()
 
-    assert [hit["historyId"] for hit in json.loads(told)["hits"]] == [1]
+    assert [hit["historyId"] for hit in json.loads(output)["hits"]] == [1]

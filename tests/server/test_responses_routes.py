@@ -68,8 +68,8 @@ async def test_an_agent_sends_a_proactive_message_with_files(premises: Premises)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "plan.txt").write_text("plan")
 
-    told = {**TO_ADA, "senderId": "4711", "agent": "coder", "files": ["plan.txt"], "nobody": "knows this"}
-    answer = await premises.http.post("/api/responses", json=told)
+    new = {**TO_ADA, "senderId": "4711", "agent": "coder", "files": ["plan.txt"], "nobody": "knows this"}
+    answer = await premises.http.post("/api/responses", json=new)
 
     assert answer.status_code == 200
     assert answer.json()["ok"] is True
@@ -113,9 +113,9 @@ async def test_an_invalid_proactive_message_is_refused(premises: Premises, chang
 
 @pytest.mark.parametrize("missing", ["channel", "sender", "message"])
 async def test_a_proactive_message_needs_its_fields(premises: Premises, missing: str) -> None:
-    told = {name: value for name, value in TO_ADA.items() if name != missing}
+    new = {name: value for name, value in TO_ADA.items() if name != missing}
 
-    answer = await premises.http.post("/api/responses", json=told)
+    answer = await premises.http.post("/api/responses", json=new)
 
     assert answer.status_code == 400
     assert missing in answer.json()["error"]

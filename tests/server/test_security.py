@@ -81,9 +81,9 @@ async def test_an_allowed_origin_may_call_and_is_named_alone(closed_premises: Pr
         answer = await ask(premises.port, request(premises.port, origin="https://office.example"))
 
     assert status_of(preflight) == 204
-    for told in (preflight, answer):
-        assert b"access-control-allow-origin: https://office.example\r\n" in told.lower()
-        assert b"*" not in told.split(b"\r\n\r\n")[0]
+    for reply in (preflight, answer):
+        assert b"access-control-allow-origin: https://office.example\r\n" in reply.lower()
+        assert b"*" not in reply.split(b"\r\n\r\n")[0]
 
 
 @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", None])
@@ -149,10 +149,10 @@ async def test_an_agent_cannot_send_a_file_from_outside_its_workspace(premises: 
 async def test_a_message_cannot_attach_a_file_from_outside(premises: Premises, file: str) -> None:
     (premises.home.files / "link.txt").symlink_to(premises.home.settings_file)
     fields = {"message": "read this", "agent": "coder", "files": [file]}
-    told = {"channel": "telegram", "sender": "Ada", "message": "look", "files": [file]}
+    response = {"channel": "telegram", "sender": "Ada", "message": "look", "files": [file]}
 
     assert (await premises.http.post("/api/message", json=fields)).status_code == 400
-    assert (await premises.http.post("/api/responses", json=told)).status_code == 400
+    assert (await premises.http.post("/api/responses", json=response)).status_code == 400
 
 
 async def test_only_the_owner_can_read_the_home(premises: Premises) -> None:

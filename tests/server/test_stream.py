@@ -199,11 +199,11 @@ async def test_live_text_reaches_readers_with_a_matching_filter(place: Station) 
         place.say("thinking")
         alias, canonical = await source.next(), await source.next()
         place.say("for the other", agent="writer")
-        told = await other.next()
+        frame = await other.next()
 
     assert [alias.event, canonical.event] == ["agent:progress", "agent_progress"]
     assert (canonical.id, canonical.data["text"]) == (None, "thinking")
-    assert told.data["text"] == "for the other"
+    assert frame.data["text"] == "for the other"
 
 
 async def test_live_text_comes_before_the_end_of_its_run(place: Station) -> None:

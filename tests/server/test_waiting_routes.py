@@ -115,7 +115,7 @@ async def test_every_message_of_an_agent_is_cancelled(premises: Premises) -> Non
 
     assert answer.json() == {"ok": True, "cancelled": 2}
     assert [row["agent"] for row in (await premises.http.get(PATH)).json()] == ["writer"]
-    assert {told.message for told in await premises.responses()} == {
+    assert {response.message for response in await premises.responses()} == {
         "This message to @coder was cancelled before it was answered."
     }
     assert (await premises.http.delete(PATH)).status_code == 400
@@ -129,7 +129,7 @@ async def test_a_moved_message_is_run_by_the_other_agent(premises: Premises) -> 
 
     assert (answer.status_code, answer.json()["agent"]) == (200, "writer")
     await premises.drained()
-    assert [told.agent for told in await premises.responses()] == ["writer"]
+    assert [response.agent for response in await premises.responses()] == ["writer"]
 
 
 @pytest.mark.parametrize(
