@@ -144,7 +144,7 @@ async def test_values_are_json_or_text(backend: str, tmp_path: Path) -> None:
         assert 'models.aliases."a name.with dots"' in (await typed("settings", "get")).stdout
 
 
-async def test_a_setting_that_needs_a_restart_says_so(tmp_path: Path) -> None:
+async def test_a_setting_that_needs_a_restart_is_reported(tmp_path: Path) -> None:
     async with shell_with("daemon", tmp_path) as typed:
         changed = await typed("settings", "set", "server.port", "4999")
 

@@ -91,7 +91,7 @@ class EventSource:
 async def listening(
     port: int, query: str = "", *, last_id: int | str | None = None, window: int | None = None
 ) -> AsyncIterator[EventSource]:
-    """A connection with its head read; `window` bounds what is read ahead."""
+    """A connection with its head read; `window` bounds the read-ahead."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=window or 2**20)
     header = "" if last_id is None else f"Last-Event-ID: {last_id}\r\n"
     writer.write(f"GET /api/events/stream?{query} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n{header}\r\n".encode())

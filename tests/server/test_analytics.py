@@ -91,7 +91,7 @@ async def test_tables_are_listed_with_rows_and_freshness(lake: Premises) -> None
     ]
 
 
-async def test_a_home_without_a_lake_says_what_to_run(premises: Premises) -> None:
+async def test_a_missing_lake_is_answered_with_the_command_to_run(premises: Premises) -> None:
     assert (await premises.http.get("/api/analytics")).json() == []
     answer = await premises.http.get("/api/analytics/agent_hourly")
 
@@ -99,7 +99,7 @@ async def test_a_home_without_a_lake_says_what_to_run(premises: Premises) -> Non
     assert "tinyagi pipeline run" in answer.json()["error"]
 
 
-async def test_an_installation_without_the_pipeline_says_what_to_install(
+async def test_missing_pipeline_packages_are_answered_with_the_install_command(
     closed_premises: Premises, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(wiring, "find_spec", lambda _: None)

@@ -71,7 +71,7 @@ async def test_a_rotated_log_is_read_across_both_files(premises: Premises) -> No
     assert await texts(premises, source="queue", limit=2) == ["b", "c"]
 
 
-async def test_without_logs_there_are_no_lines(premises: Premises) -> None:
+async def test_a_home_without_logs_gives_no_lines(premises: Premises) -> None:
     assert (await premises.http.get("/api/logs")).json() == {"lines": []}
 
 
