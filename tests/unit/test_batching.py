@@ -23,7 +23,7 @@ def by_thread(messages: Iterable[Message]) -> dict[str, list[int]]:
 
 @st.composite
 def lanes(draw: st.DrawFn) -> tuple[Message, list[Message]]:
-    """A primary and candidates in any order, the primary perhaps among them."""
+    """A primary and its candidates in any order; the candidates may include the primary."""
     numbers = draw(st.lists(st.integers(min_value=1, max_value=200), unique=True, min_size=1, max_size=40))
     messages = [
         a_message(
@@ -62,7 +62,7 @@ def test_a_message_that_failed_before_runs_alone() -> None:
     assert coalesce(primary, [a_message(id=2)]) == (primary,)
 
 
-def test_a_message_without_company_runs_alone() -> None:
+def test_a_message_without_candidates_runs_alone() -> None:
     assert coalesce(a_message(), []) == (a_message(),)
 
 
@@ -71,7 +71,7 @@ def test_the_candidates_follow_the_primary_in_the_order_of_their_ids() -> None:
     assert ids(coalesce(primary, [a_message(id=9), a_message(id=2), a_message(id=7)])) == [5, 2, 7, 9]
 
 
-def test_the_primary_among_its_candidates_is_not_doubled() -> None:
+def test_a_primary_among_its_candidates_runs_once() -> None:
     primary = a_message(id=5)
     assert ids(coalesce(primary, [primary, a_message(id=6)])) == [5, 6]
 
@@ -88,23 +88,23 @@ def test_a_run_has_32000_characters_at_most() -> None:
     assert ids(coalesce(primary, [second, last._replace(message="x" * 5_001)])) == [1, 2]
 
 
-def test_a_primary_that_is_too_long_runs_all_the_same() -> None:
+def test_a_primary_over_the_limit_still_runs() -> None:
     primary = a_message(id=1, message="x" * 32_001)
     assert coalesce(primary, [a_message(id=2, message="")]) == (primary,)
 
 
-def test_nothing_overtakes_a_message_that_does_not_fit() -> None:
+def test_later_messages_do_not_overtake_a_message_that_does_not_fit() -> None:
     candidates = [a_message(id=2, message="x" * 32_000), a_message(id=3, message="short")]
     assert ids(coalesce(a_message(id=1), candidates)) == [1]
 
 
-def test_a_message_that_does_not_fit_holds_back_its_own_thread_only() -> None:
+def test_a_message_that_does_not_fit_holds_back_only_its_thread() -> None:
     candidates = [a_message(id=2, message="x" * 32_000), a_message(id=3, thread="#dev"), a_message(id=4)]
     assert ids(coalesce(a_message(id=1), candidates)) == [1, 3]
 
 
 @pytest.mark.parametrize("failed", [a_message(id=3, retry_count=2), a_message(id=3, last_error="exit code 1")])
-def test_a_candidate_that_failed_before_holds_back_its_own_thread_only(failed: Message) -> None:
+def test_a_candidate_that_failed_before_holds_back_only_its_thread(failed: Message) -> None:
     candidates = [a_message(id=2), failed, a_message(id=4), a_message(id=5, thread="#dev")]
     assert ids(coalesce(a_message(id=1), candidates)) == [1, 2, 5]
 
@@ -127,7 +127,7 @@ def test_a_run_keeps_its_limits(lane: tuple[Message, list[Message]]) -> None:
 
 
 @given(lanes())
-def test_no_message_of_a_thread_is_chosen_while_an_earlier_one_is_left_out(lane: tuple[Message, list[Message]]) -> None:
+def test_messages_of_a_thread_are_chosen_in_order_without_gaps(lane: tuple[Message, list[Message]]) -> None:
     primary, candidates = lane
     chosen = set(ids(coalesce(primary, candidates)))
     others = [candidate for candidate in candidates if candidate.id != primary.id]
@@ -136,6 +136,6 @@ def test_no_message_of_a_thread_is_chosen_while_an_earlier_one_is_left_out(lane:
 
 
 @given(st.lists(st.integers(min_value=2, max_value=200), unique=True, max_size=19))
-def test_nothing_that_fits_is_left_out(numbers: list[int]) -> None:
+def test_every_message_that_fits_is_chosen(numbers: list[int]) -> None:
     candidates = [a_message(id=number, thread=f"room:{number % 3}", message="x" * 1_500) for number in numbers]
     assert ids(coalesce(a_message(id=1), candidates)) == [1, *sorted(numbers)]

@@ -1,4 +1,4 @@
-"""Loop brakes: each limit fires when it is passed and not before, and the sentence names what a person must know."""
+"""Loop brakes: each limit fires when it is passed and not before, and the notice names agents and reason."""
 
 import pytest
 from hypothesis import given
@@ -13,12 +13,12 @@ def refuse(hop: int = 1, total: int = 1, recent: int = 0) -> Brake | None:
     return BRAKES.refuse(to="tester", hop=hop, total=total, recent=recent)
 
 
-def test_the_defaults_are_the_designed_ones() -> None:
+def test_the_default_limits() -> None:
     assert Brakes() == Brakes(hops=10, conversation=50, per_minute=30)
 
 
 @pytest.mark.parametrize(("hop", "stopped"), [(1, False), (3, False), (4, True)])
-def test_the_hop_limit_lets_that_many_hand_offs_pass_in_a_row(hop: int, stopped: bool) -> None:
+def test_the_hop_limit_allows_that_many_hand_offs_in_a_row(hop: int, stopped: bool) -> None:
     assert (refuse(hop=hop) is not None) is stopped
 
 
@@ -48,11 +48,11 @@ def test_a_brake_names_its_limit(facts: dict[str, int], limit: int, words: str) 
 
 
 @given(st.integers(0, 20), st.integers(0, 20), st.integers(0, 20))
-def test_nothing_within_all_limits_is_refused_and_nothing_beyond_one_passes(hop: int, total: int, recent: int) -> None:
+def test_a_message_is_refused_exactly_when_it_exceeds_a_limit(hop: int, total: int, recent: int) -> None:
     assert (refuse(hop, total, recent) is None) is (hop <= 3 and total < 5 and recent < 2)
 
 
-def test_the_notice_names_the_agent_everybody_it_could_not_reach_once_and_the_reason() -> None:
+def test_the_notice_names_the_sender_each_receiver_once_and_the_reason() -> None:
     text = loop_notice("coder", ("tester", "writer", "tester"), Brake("more than 3 hand-offs in a row", 3))
 
     assert text.startswith("@coder ")

@@ -1,4 +1,4 @@
-"""The tree of errors: a refusal and a store that does not work are told apart."""
+"""The tree of errors: refused requests are distinct from failures of the store."""
 
 import pytest
 
@@ -25,12 +25,12 @@ REFUSALS = [
 
 
 @pytest.mark.parametrize(("error", "status"), REFUSALS, ids=lambda value: type(value).__name__)
-def test_a_refused_request_is_no_error_of_the_store(error: TinyAGIError, status: int) -> None:
+def test_a_refused_request_is_not_a_store_error(error: TinyAGIError, status: int) -> None:
     assert isinstance(error, RefusedRequest)
     assert not isinstance(error, StoreError)
     assert status_of(error) == status
 
 
-def test_a_store_that_does_not_work_refuses_nothing() -> None:
+def test_a_busy_store_is_not_a_refused_request() -> None:
     assert not isinstance(StoreBusy("locked"), RefusedRequest)
     assert status_of(StoreBusy("locked")) == 503

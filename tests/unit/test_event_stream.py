@@ -1,4 +1,4 @@
-"""Events out of bytes."""
+"""The reader of server-sent events."""
 
 import pytest
 from hypothesis import given
@@ -30,43 +30,43 @@ def _read(*chunks: bytes) -> list[ServerEvent]:
 
 @pytest.mark.parametrize("ends", ["\n", "\r\n", "\r"])
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 1000])
-def test_events_are_the_same_however_the_bytes_are_cut(ends: str, size: int) -> None:
+def test_chunk_boundaries_do_not_change_the_events(ends: str, size: int) -> None:
     data = STREAM.replace("\n", ends).encode()
     assert _read(*(data[start : start + size] for start in range(0, len(data), size))) == EVENTS
 
 
 @given(st.binary(max_size=300), st.integers(0, 300))
-def test_no_bytes_break_the_reader_and_no_cut_changes_what_it_reads(data: bytes, cut: int) -> None:
+def test_any_bytes_are_read_the_same_in_one_or_two_chunks(data: bytes, cut: int) -> None:
     assert _read(data[:cut], data[cut:]) == _read(data)
 
 
 @pytest.mark.parametrize("part", [b"x" * 1000, b"data: " + b"x" * 993 + b"\n"], ids=["line", "event"])
-def test_what_does_not_end_is_refused(part: bytes) -> None:
+def test_an_endless_line_or_event_is_refused(part: bytes) -> None:
     with pytest.raises(EventTooLong):
         _read(*[part] * (MAX_EVENT // 1000 + 2))
 
 
-def test_comments_are_never_too_many() -> None:
+def test_comments_do_not_count_towards_the_limit() -> None:
     reader = EventReader()
     for _ in range(MAX_EVENT // 1000 + 2):
         assert list(reader.feed(b": " + b"x" * 998 + b"\n")) == []
 
 
-def test_an_id_without_data_moves_the_place_to_resume_and_dispatches_nothing() -> None:
+def test_an_id_without_data_updates_the_last_id_only() -> None:
     reader = EventReader("40")
 
     assert list(reader.feed(b"id: 41\ndata: x\n\nid: 42\n\n")) == [ServerEvent("", "x", "41")]
     assert reader.last_id == "42"
 
 
-def test_an_unfinished_event_does_not_move_the_place_to_resume() -> None:
+def test_an_unfinished_event_does_not_update_the_last_id() -> None:
     reader = EventReader()
 
     assert list(reader.feed(b"id: 41\ndata: x\n\nid: 42\ndata: y\n")) == [ServerEvent("", "x", "41")]
     assert reader.last_id == "41"
 
 
-def test_an_event_without_an_id_of_its_own_has_none() -> None:
+def test_an_event_does_not_inherit_the_id_before_it() -> None:
     assert [event.id for event in _read(b"id: 7\ndata: x\n\ndata: y\n\n")] == ["7", None]
 
 
@@ -74,7 +74,7 @@ def test_a_line_separator_inside_data_is_data() -> None:
     assert _read("data: a\u2028b\x85c\n\n".encode()) == [ServerEvent("", "a\u2028b\x85c")]
 
 
-def test_many_events_are_not_one_long_event() -> None:
+def test_the_limit_applies_to_each_event() -> None:
     reader = EventReader(longest=100)
 
     assert len(list(reader.feed(b"data: x\n\n" * 100))) == 100

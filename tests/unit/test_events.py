@@ -1,4 +1,4 @@
-"""Facts of the log: their names, that nobody alters them, and that each can be written as JSON."""
+"""Events of the log: their names, that they are immutable, and that each can be written as JSON."""
 
 from dataclasses import fields, is_dataclass
 from typing import Final
@@ -104,7 +104,7 @@ def test_every_event_of_the_contract_has_a_type(name: str) -> None:
     assert EVENT_TYPES[name].type == name
 
 
-def test_no_two_types_share_a_name_and_all_are_listed() -> None:
+def test_event_names_are_unique_and_all_are_listed() -> None:
     defined = [
         value
         for value in vars(events).values()
@@ -119,7 +119,7 @@ def test_every_type_has_an_example_here() -> None:
 
 
 @every_event
-def test_a_fact_cannot_be_altered(event: Event) -> None:
+def test_an_event_is_immutable(event: Event) -> None:
     for name in [*field_names(event), "type", "something_new"]:
         # Python 3.11 raises TypeError for a name that is no field of a frozen class with slots.
         with pytest.raises((AttributeError, TypeError)):
@@ -127,11 +127,11 @@ def test_a_fact_cannot_be_altered(event: Event) -> None:
 
 
 @every_event
-def test_the_payload_is_a_json_object_of_the_facts_fields(event: Event) -> None:
+def test_a_payload_is_a_json_object_of_the_events_fields(event: Event) -> None:
     payload = msgspec.json.decode(msgspec.json.encode(event), type=dict[str, object])
     assert list(payload) == field_names(event)
 
 
 @every_event
-def test_a_payload_reads_back_as_the_same_fact(event: Event) -> None:
+def test_a_payload_reads_back_as_the_same_event(event: Event) -> None:
     assert msgspec.json.decode(msgspec.json.encode(event), type=type(event)) == event

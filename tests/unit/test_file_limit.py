@@ -1,4 +1,4 @@
-"""The limit of open files, changed in a process of its own."""
+"""The limit of open files, changed in a child process."""
 
 import resource
 import subprocess
@@ -33,7 +33,7 @@ def test_the_soft_limit_is_raised_and_never_lowered(soft: int, hard: int, enough
     assert done.stdout.split() == [str(raised), str(hard)]
 
 
-def test_the_limit_is_that_of_this_process() -> None:
+def test_file_limit_is_the_soft_limit_of_this_process() -> None:
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
 
     assert file_limit() == (None if soft == resource.RLIM_INFINITY else soft)

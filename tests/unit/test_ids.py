@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tinyagi.domain.ids import IdSource, is_valid_id
 
 WRAP_SECONDS: Final = 36**4
-"""Four characters of the second: after this many the order starts anew."""
+"""Four characters of the second: after this many the order starts again."""
 
 starts = st.integers(min_value=0, max_value=10**12)
 instants = st.integers(min_value=0, max_value=2**42)
@@ -61,15 +61,13 @@ def test_ids_of_a_later_second_sort_after_earlier_ones(first: int, second: int, 
     assert earlier == later or early < late
 
 
-def test_the_order_starts_anew_after_the_wrap() -> None:
+def test_the_order_starts_again_after_the_wrap() -> None:
     now = 1_700_000_000
     assert IdSource(0).new("api", now * 1_000) == IdSource(0).new("api", (now + WRAP_SECONDS) * 1_000)
 
 
 @given(start=starts, distance=st.integers(min_value=1, max_value=200), now_ms=instants)
-def test_two_sources_with_different_starts_do_not_clash_before_one_reaches_the_other(
-    start: int, distance: int, now_ms: int
-) -> None:
+def test_sources_with_different_starts_do_not_clash_before_they_overlap(start: int, distance: int, now_ms: int) -> None:
     one, other = IdSource(start), IdSource(start + distance)
     of_one = {one.new("api", now_ms) for _ in range(distance)}
     assert of_one.isdisjoint({other.new("api", now_ms) for _ in range(distance)})

@@ -1,4 +1,4 @@
-"""Messages: legal transitions, threads, what is refused, and what a claim knows of its run."""
+"""Messages: threads, invalid fields, attempts, and the properties of a claim."""
 
 import pytest
 
@@ -30,7 +30,7 @@ def test_a_person_has_one_thread_per_channel() -> None:
     assert thread_of(from_person("web"), "c1") != thread_of(from_person("discord"), "c1")
 
 
-def test_a_persons_thread_goes_by_the_sender_id_before_the_name() -> None:
+def test_a_persons_thread_uses_the_sender_id_and_else_the_name() -> None:
     assert thread_of(from_person(sender="Ada", sender_id="7"), "c1") == "web:7"
     assert thread_of(from_person(sender="Ada renamed", sender_id="7"), "c1") == "web:7"
     assert thread_of(from_person(sender="Ada"), "c1") == "web:Ada"
@@ -42,14 +42,14 @@ def test_a_teammate_has_one_thread_per_conversation() -> None:
     assert thread_of(from_teammate("writer"), "c1") == "@writer/c1"
 
 
-def test_a_room_is_one_thread_whoever_posts_in_whatever_conversation() -> None:
+def test_a_room_is_one_thread_for_all_senders_and_conversations() -> None:
     assert thread_of(from_room("dev"), "c1") == "#dev"
     assert thread_of(from_room("dev")._replace(from_agent=AgentId("writer")), "c2") == "#dev"
     assert thread_of(from_room("ops"), "c1") == "#ops"
 
 
 @pytest.mark.parametrize("character", ["\n", "\r", "\t", "\0", "\x1b", "\x7f", "\x85", "\u2028", "\u2029"])
-def test_a_key_holds_no_control_character(character: str) -> None:
+def test_a_key_with_a_control_character_is_refused(character: str) -> None:
     key = f"a{character}b"
 
     for message in (
@@ -61,7 +61,7 @@ def test_a_key_holds_no_control_character(character: str) -> None:
             message.check()
 
 
-def test_a_key_may_hold_any_letter() -> None:
+def test_a_key_may_contain_any_letter() -> None:
     from_person(sender="Åsa 👩‍💻", sender_id="+49 170/1").check()
 
 
@@ -91,25 +91,25 @@ def test_a_message_without_agent_is_refused() -> None:
 
 
 @pytest.mark.parametrize("message_id", ["x", "x" * 128, "any Text: ä/é 7"])
-def test_a_message_id_of_up_to_128_characters_is_taken(message_id: str) -> None:
+def test_a_message_id_of_up_to_128_characters_is_accepted(message_id: str) -> None:
     NewMessage("hello", AgentId("coder"), message_id=MessageId(message_id)).check()
 
 
 @pytest.mark.parametrize("length", [0, 129, 10_000])
-def test_a_message_id_of_another_length_is_refused_with_its_length(length: int) -> None:
+def test_a_message_id_of_another_length_is_refused(length: int) -> None:
     message = NewMessage("hello", AgentId("coder"), message_id=MessageId("x" * length))
     with pytest.raises(InvalidInput, match=f"1 to 128 characters, this one has {length}"):
         message.check()
 
 
 @pytest.mark.parametrize("channel", ["", "#dev", "@tester", "a b", "Web"])
-def test_a_channel_that_could_be_taken_for_something_else_is_refused(channel: str) -> None:
+def test_an_invalid_channel_name_is_refused(channel: str) -> None:
     with pytest.raises(InvalidInput, match="is not a channel name"):
         NewMessage("hello", AgentId("coder"), channel=channel).check()
 
 
 @pytest.mark.parametrize("priority", [PASSIVE_PRIORITY, -100])
-def test_a_priority_that_starts_no_run_is_refused_for_all_but_room_posts(priority: int) -> None:
+def test_a_passive_priority_is_refused_except_for_room_posts(priority: int) -> None:
     with pytest.raises(InvalidInput, match="reserved for passive room posts"):
         NewMessage("hello", AgentId("coder"), priority=priority).check()
     from_room("dev")._replace(priority=priority).check()
@@ -121,24 +121,24 @@ def test_a_passive_room_post_cannot_be_delayed() -> None:
 
 
 @pytest.mark.parametrize("priority", [ROOM_PRIORITY, 0, 100])
-def test_other_priorities_are_taken(priority: int) -> None:
+def test_other_priorities_are_accepted(priority: int) -> None:
     NewMessage("hello", AgentId("coder"), priority=priority).check()
 
 
 @pytest.mark.parametrize(
     ("before", "after"), [(PASSIVE_PRIORITY, ROOM_PRIORITY), (ROOM_PRIORITY, ROOM_PRIORITY), (5, 5)]
 )
-def test_only_a_passive_room_post_changes_its_priority_once_tried(before: int, after: int) -> None:
+def test_only_a_passive_room_post_changes_its_priority_after_a_try(before: int, after: int) -> None:
     assert a_message(channel=ROOM_CHANNEL, priority=before).priority_once_tried == after
 
 
 @pytest.mark.parametrize("text", ["\ud800", "a\udfffb", "é\udc00"])
-def test_half_of_a_character_is_refused(text: str) -> None:
+def test_a_lone_surrogate_is_refused(text: str) -> None:
     with pytest.raises(InvalidInput, match="lone surrogate"):
         NewMessage(text, AgentId("coder")).check()
 
 
-def test_a_message_may_come_without_an_id() -> None:
+def test_a_message_id_is_optional() -> None:
     NewMessage("hello", AgentId("coder")).check()
 
 
@@ -155,7 +155,7 @@ def test_a_message_with_a_used_attempt_has_failed_before() -> None:
     assert a_message(retry_count=1).failed_before
 
 
-def test_a_revived_message_has_failed_before_although_its_budget_is_fresh() -> None:
+def test_a_retried_dead_message_has_failed_before() -> None:
     assert a_message(retry_count=0, last_error="exit code 1").failed_before
 
 
@@ -170,6 +170,6 @@ def test_a_run_of_room_posts_is_room_only() -> None:
 
 
 @pytest.mark.parametrize("channels", [("web",), ("web", "chatroom"), ("chatroom", "web")])
-def test_a_run_with_anything_else_answers_somebody(channels: tuple[str, ...]) -> None:
+def test_a_run_with_another_channel_is_not_room_only(channels: tuple[str, ...]) -> None:
     messages = [a_message(id=number, channel=channel) for number, channel in enumerate(channels, start=1)]
     assert not a_claim(*messages).is_room_only

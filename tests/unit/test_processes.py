@@ -36,7 +36,7 @@ identities = st.builds(
 
 @contextmanager
 def a_child() -> Iterator[tuple[subprocess.Popen[str], ProcessIdentity]]:
-    """A process that says who it is and lives until a line arrives on its stdin."""
+    """A process that prints its identity and lives until a line arrives on its stdin."""
     with subprocess.Popen(
         [sys.executable, "-c", CHILD], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as child:
@@ -62,14 +62,14 @@ def test_an_identity_reads_back_as_written(identity: ProcessIdentity) -> None:
     assert ProcessIdentity.parse(str(identity)) == identity
 
 
-def test_a_host_name_may_hold_slashes() -> None:
+def test_a_host_name_may_contain_slashes() -> None:
     identity = ProcessIdentity("rack/7/web", "b-1", 42, 12.34, "abc")
     assert str(identity) == "rack/7/web/b-1/42/12.34/~abc"
     assert ProcessIdentity.parse("rack/7/web/b-1/42/1234") == replace(identity, started=1234 / TICKS, nonce="")
 
 
 @pytest.mark.parametrize("text", ["", "7", "a/b/c", "host/boot/x/1", "host/boot/7/soon", "host/boot/7/soon/~n"])
-def test_any_other_text_is_no_identity(text: str) -> None:
+def test_an_invalid_identity_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r".*"):
         ProcessIdentity.parse(text)
 
@@ -95,20 +95,20 @@ def test_a_zombie_is_not_alive() -> None:
         assert identity.is_alive() is False
 
 
-def test_a_process_with_the_same_pid_and_another_start_time_is_not_the_same() -> None:
+def test_a_process_with_another_start_time_is_not_the_same() -> None:
     with a_child() as (child, identity):
         assert identity.started is not None
         assert replace(identity, started=identity.started - 10).is_alive() is False
         child.communicate("go\n")
 
 
-def test_an_earlier_image_of_this_process_is_not_alive() -> None:
+def test_an_identity_with_another_nonce_is_not_alive() -> None:
     assert replace(this_process(), nonce="of another start").is_alive() is False
     assert replace(this_process(), nonce="").is_alive() is False
 
 
 @needs_linux
-def test_an_identity_of_an_older_version_is_alive_as_long_as_its_process() -> None:
+def test_an_identity_written_by_an_older_version_lives_with_its_process() -> None:
     with a_child() as (child, identity):
         old = ProcessIdentity.parse(old_text(identity))
         assert old.is_alive() is True
@@ -116,7 +116,7 @@ def test_an_identity_of_an_older_version_is_alive_as_long_as_its_process() -> No
         assert old.is_alive() is False
 
 
-def test_an_identity_without_a_start_time_is_unknown_while_its_pid_is_taken() -> None:
+def test_an_identity_without_a_start_time_is_unknown_while_its_pid_is_in_use() -> None:
     with a_child() as (child, identity):
         old = ProcessIdentity.parse(f"{identity.host}/{identity.boot}/{identity.pid}/")
         assert old.is_alive() is None
@@ -137,7 +137,7 @@ def test_without_proc_a_process_that_reuses_the_pid_is_not_the_same() -> None:
 
 
 @needs_linux
-def test_setting_the_clock_changes_no_identity(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_setting_the_clock_does_not_change_an_identity(monkeypatch: pytest.MonkeyPatch) -> None:
     with a_child() as (child, identity):
         boot_time = psutil._pslinux.boot_time
         # The kernel moves the boot time with the clock, and psutil's start times with the boot time.
@@ -151,18 +151,18 @@ def test_a_process_of_another_boot_is_not_alive() -> None:
     assert replace(this_process(), boot="another-boot").is_alive() is False
 
 
-def test_of_another_host_nothing_is_known() -> None:
+def test_a_process_of_another_host_is_unknown() -> None:
     assert replace(this_process(), host="another-host").is_alive() is None
 
 
-def test_a_pid_file_names_the_process_for_this_and_for_older_versions() -> None:
+def test_a_pid_file_can_be_read_by_this_and_older_versions() -> None:
     fields = json.loads(json.dumps(pid_file_fields()))
 
     assert process_in(fields) == this_process()
     assert (fields["pid"], fields["started"]) == (os.getpid(), psutil.Process().create_time())
 
 
-def test_a_pid_file_in_an_unknown_form_is_judged_by_its_start_time() -> None:
+def test_a_pid_file_in_an_unknown_format_is_matched_by_start_time() -> None:
     with a_child() as (child, identity):
         created = psutil.Process(child.pid).create_time()
         fields = {"pid": child.pid, "started": created, "process": "in a form of later versions"}
@@ -174,11 +174,11 @@ def test_a_pid_file_in_an_unknown_form_is_judged_by_its_start_time() -> None:
 
 
 @pytest.mark.parametrize("fields", [None, True, -4, "7", [], {}, {"pid": True}, {"pid": 0}, {"pid": "7"}, 1.5])
-def test_what_names_no_pid_names_no_process(fields: object) -> None:
+def test_fields_without_a_pid_give_no_process(fields: object) -> None:
     assert process_in(fields) is None
 
 
-def test_a_bare_pid_counts_unless_its_process_is_younger_than_the_file(tmp_path: Path) -> None:
+def test_a_bare_pid_is_ignored_when_its_process_is_younger_than_the_file(tmp_path: Path) -> None:
     file = tmp_path / "tinyclaw.pid"
     assert running_pid(file) is None
     with a_child() as (child, _):

@@ -1,4 +1,4 @@
-"""What follows a failed run or a failed delivery: pauses, holds, and the end."""
+"""The retry policy: back-off, holds, and when a message or response fails for good."""
 
 from datetime import timedelta
 from typing import Final
@@ -13,7 +13,7 @@ from tinyagi.domain.retry import Dead, Failure, FailureKind, Retry, RetryPolicy,
 POLICY: Final = RetryPolicy()
 NOW: Final = 1_700_000_000_000
 MIDDLE: Final = 0.5
-"""The roll without stretch or shortening."""
+"""The roll without jitter."""
 QUARTER_HOUR: Final = 15 * 60 * 1000
 LARGEST_INTEGER: Final = 2**63 - 1
 """The largest integer that the database holds."""
@@ -71,7 +71,7 @@ def test_an_unavailable_provider_never_uses_an_attempt(attempt: int, roll: float
     assert verdict(FailureKind.UNAVAILABLE, attempt, roll) == Wait()
 
 
-def test_what_a_person_must_mend_uses_no_attempt_either() -> None:
+def test_a_failure_that_needs_a_person_uses_no_attempt() -> None:
     missing = Failure(FailureKind.UNAVAILABLE, "claude is not installed", needs_person=True, notice="ask Ada")
     assert POLICY.verdict(missing, a_message(retry_count=4), NOW, MIDDLE) == Wait()
 
@@ -82,12 +82,12 @@ def test_a_lane_is_held_longer_each_time_up_to_a_quarter_of_an_hour() -> None:
 
 
 @given(holds=st.integers(min_value=0, max_value=10**9), roll=rolls, now=instants)
-def test_a_hold_is_never_empty_nor_longer_than_a_quarter_of_an_hour(holds: int, roll: float, now: int) -> None:
+def test_a_hold_lasts_more_than_zero_and_at_most_a_quarter_of_an_hour(holds: int, roll: float, now: int) -> None:
     assert 0 < POLICY.hold_until(unavailable(), holds, now, roll) - now <= QUARTER_HOUR
 
 
 @pytest.mark.parametrize("wanted", [timedelta(seconds=1), timedelta(minutes=3), timedelta(hours=5)])
-def test_a_retry_after_is_honoured_exactly_even_beyond_the_cap(wanted: timedelta) -> None:
+def test_a_retry_after_is_honoured_exactly_beyond_the_cap(wanted: timedelta) -> None:
     until = POLICY.hold_until(unavailable(wanted), 3, NOW, roll=0.9)
     assert timedelta(milliseconds=until - NOW) == wanted
 
@@ -96,7 +96,7 @@ def test_the_longest_retry_after_fits_into_the_database() -> None:
     assert POLICY.hold_until(unavailable(timedelta.max), 0, NOW, MIDDLE) <= LARGEST_INTEGER
 
 
-def test_a_response_has_failed_for_good_after_ten_tries() -> None:
+def test_a_response_fails_for_good_after_ten_tries() -> None:
     tries = [POLICY.deliver_again_at(attempts, NOW, MIDDLE) for attempts in range(1, 12)]
     assert tries[:4] == [NOW + 2_000, NOW + 8_000, NOW + 32_000, NOW + 128_000]
     assert tries[5:9] == [NOW + QUARTER_HOUR] * 4
@@ -111,7 +111,7 @@ def test_a_response_waits_a_quarter_of_an_hour_at_most(attempts: int, roll: floa
 
 
 @given(attempt=large_counts, roll=rolls)
-def test_a_large_count_gives_an_instant_that_the_database_can_hold(attempt: int, roll: float) -> None:
+def test_a_large_count_gives_an_instant_that_fits_into_the_database(attempt: int, roll: float) -> None:
     patient = RetryPolicy(attempts=10**10, delivery_attempts=10**10)
     decided = verdict(FailureKind.MESSAGE, attempt, roll, patient)
     assert isinstance(decided, Retry)

@@ -1,4 +1,4 @@
-"""Routing: the original program's outputs, and the rules of people's messages and agents' answers beyond them."""
+"""Routing: the original program's outputs, and the further rules for messages and answers."""
 
 import json
 from dataclasses import replace
@@ -115,7 +115,7 @@ def test_an_answer_is_posted_to_rooms_as_in_the_original(case: TagCase) -> None:
     assert [{"teamId": post.team, "message": post.text} for post in posts] == case["rooms"]
 
 
-def test_a_team_prefix_keeps_the_team_and_asks_its_leader() -> None:
+def test_a_team_prefix_routes_to_the_leader_with_the_team() -> None:
     assert route("@docs explain", ROSTER) == Route(WRITER, DOCS, "explain")
 
 
@@ -136,11 +136,11 @@ def test_without_a_known_prefix_the_sticky_agent_gets_the_text_unchanged() -> No
     assert route("@coder hello", ROSTER, WRITER) == Route(CODER, None, "hello")
 
 
-def test_a_sticky_agent_that_is_gone_gives_way_to_the_default() -> None:
+def test_a_deleted_sticky_agent_is_replaced_by_the_default() -> None:
     assert route("hello", ROSTER, AgentId("gone")) == Route(DEFAULT, None, "hello")
 
 
-def test_a_name_alone_is_no_prefix() -> None:
+def test_a_name_without_text_is_not_a_prefix() -> None:
     assert route("@coder", ROSTER) == Route(DEFAULT, None, "@coder")
 
 
@@ -160,7 +160,7 @@ def test_a_prefix_wins_over_tags() -> None:
         ("@coder", CODER, "@coder"),
     ],
 )
-def test_an_agent_reads_a_text_without_the_prefix_that_names_it(text: str, agent: AgentId, prompt: str) -> None:
+def test_the_prefix_is_removed_only_for_the_agent_it_names(text: str, agent: AgentId, prompt: str) -> None:
     assert without_prefix(text, agent, ROSTER) == prompt
 
 
@@ -176,7 +176,7 @@ def test_an_agent_reads_a_text_without_the_prefix_that_names_it(text: str, agent
         ("@dev", 'The message went to @tinyagi. Write what to do after "@dev".'),
     ],
 )
-def test_a_name_at_the_front_that_reaches_nobody_is_worth_a_warning(text: str, warning: str) -> None:
+def test_an_unusable_prefix_gives_a_warning(text: str, warning: str) -> None:
     assert address_warning(text, fan_out(text, ROSTER), ROSTER) == warning
 
 
@@ -198,12 +198,12 @@ def test_a_name_at_the_front_that_reaches_nobody_is_worth_a_warning(text: str, w
         "@" + "a" * 100_000,
     ],
 )
-def test_ordinary_text_is_not_taken_for_a_wrong_name(text: str) -> None:
+def test_ordinary_text_gives_no_warning(text: str) -> None:
     roster = replace(ROSTER, agents={**ROSTER.agents, AgentId("code"): Agent(AgentId("code"), "Code")})
     assert address_warning(text, fan_out(text, roster), roster) is None
 
 
-def test_tags_fan_a_message_out_with_the_rest_as_shared_context() -> None:
+def test_each_tag_gets_a_message_with_the_shared_context() -> None:
     assert fan_out("Friday. [@coder: build] [@docs: explain]", ROSTER) == (
         Route(CODER, None, "Friday.\n\n------\n\nDirected to you:\nbuild"),
         Route(WRITER, DOCS, "Friday.\n\n------\n\nDirected to you:\nexplain"),
@@ -229,11 +229,11 @@ def test_an_agent_and_the_team_it_leads_are_two_targets() -> None:
     assert fan_out("[@coder: one] [@dev: two]", ROSTER) == (Route(CODER, None, "one"), Route(CODER, DEV, "two"))
 
 
-def test_unknown_and_empty_targets_get_nothing() -> None:
+def test_unknown_and_empty_targets_are_ignored() -> None:
     assert fan_out("[@ghost: x] [@writer: ] [@coder: y]", ROSTER) == (Route(CODER, None, "y"),)
 
 
-def test_an_unknown_prefix_leaves_the_tags_their_targets() -> None:
+def test_tags_after_an_unknown_prefix_are_routed() -> None:
     assert fan_out("@ghost [@coder: y]", ROSTER) == (Route(CODER, None, "@ghost\n\n------\n\nDirected to you:\ny"),)
 
 
@@ -268,15 +268,15 @@ def test_only_teammates_get_handoffs() -> None:
     assert mentions("[@coder,writer,dev,ghost: x]", CODER, ROSTER.teams[DEV]) == ()
 
 
-def test_an_empty_tag_hands_nothing_over() -> None:
+def test_an_empty_tag_is_no_handoff() -> None:
     assert mentions("Look. [@tester: ] [@reviewer:]", CODER, ROSTER.teams[DEV]) == ()
 
 
-def test_a_tag_in_code_hands_nothing_over() -> None:
+def test_a_tag_in_code_is_no_handoff() -> None:
     assert mentions("Write `[@tester: x]`.\n```\n[@tester: y]\n```", CODER, ROSTER.teams[DEV]) == ()
 
 
-def test_agents_read_who_wrote_to_them() -> None:
+def test_a_prompt_names_its_sender() -> None:
     assert prompt_from_teammate(CODER, "x\ny") == "[Message from teammate @coder]:\nx\ny"
     assert prompt_from_room(DEV, CODER, "x") == "[Chat room #dev — @coder]:\nx"
 
@@ -287,7 +287,7 @@ any_text = st.text() | st.lists(
 
 
 @given(any_text)
-def test_any_message_reaches_at_least_one_agent_and_no_target_twice(text: str) -> None:
+def test_any_message_reaches_at_least_one_agent_and_each_target_once(text: str) -> None:
     routes = fan_out(text, ROSTER)
     targets = [(one.agent, one.team) for one in routes]
     assert targets
@@ -303,7 +303,7 @@ def test_any_answer_is_handed_to_each_teammate_at_most_once(text: str, sender: A
 
 
 @given(any_text)
-def test_a_single_route_is_what_route_gives_unless_tags_name_somebody(text: str) -> None:
+def test_fan_out_agrees_with_route_unless_tags_have_targets(text: str) -> None:
     routed = route(text, ROSTER)
     routes = fan_out(text, ROSTER)
     assert routes == (replace(routed, text=text),) or routed == Route(DEFAULT, None, text)
@@ -315,12 +315,12 @@ def test_a_single_route_is_what_route_gives_unless_tags_name_somebody(text: str)
     ["@" * 100_000, "@a" + " " * 100_000, "[@" + "coder," * 100_000 + ": x]", "[@coder: x]" * 100_000],
     ids=lambda text: repr(text[:20]),
 )
-def test_hostile_text_is_routed_in_time(text: str) -> None:
+def test_hostile_text_is_routed_in_linear_time(text: str) -> None:
     fan_out(text, ROSTER)
     mentions(text, REVIEWER, ROSTER.teams[DEV])
 
 
-def test_a_direct_tag_in_a_room_post_is_handed_over_and_readable_in_the_post() -> None:
+def test_a_direct_tag_in_a_room_post_is_a_handoff_and_readable_text() -> None:
     text = "Done.\n\n[#dev: the parser is fixed [@tester: run the suite]]"
 
     assert room_posts_of_answer(text, CODER, ROSTER) == (Post(DEV, "the parser is fixed @tester: run the suite"),)
@@ -330,7 +330,7 @@ def test_a_direct_tag_in_a_room_post_is_handed_over_and_readable_in_the_post() -
     assert [routed.agent for routed in fan_out(text, ROSTER)] == [TESTER]
 
 
-def test_many_room_posts_of_one_text_are_joined_by_room() -> None:
+def test_room_posts_beyond_the_limit_are_joined_by_room() -> None:
     posts = room_posts("[#dev: x] " * 90 + "[#docs: y]", ROSTER)
 
     assert len(posts) == MAX_POSTS + 2

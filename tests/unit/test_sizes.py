@@ -1,4 +1,4 @@
-"""Sizes are never shown as nothing."""
+"""Sizes with units."""
 
 import pytest
 
@@ -20,5 +20,5 @@ from tinyagi.domain.texts import size_text
         (70_000_000_000_000_000, "70000.0 TB"),
     ],
 )
-def test_a_size_has_the_unit_that_shows_it(count: int, shown: str) -> None:
+def test_a_size_is_shown_with_a_fitting_unit(count: int, shown: str) -> None:
     assert size_text(count) == shown

@@ -12,7 +12,7 @@ PRICE = Price(input=3.0, output=15.0, cache=0.3)
 counts = st.integers(0, 10**9)
 
 
-def test_a_run_counts_overall_for_its_agent_and_for_its_team() -> None:
+def test_a_run_counts_overall_and_for_its_agent_and_team() -> None:
     assert scopes_of(CODER, DEV) == (OVERALL, "agent:coder", "team:dev")
     assert scopes_of(CODER, None) == (OVERALL, "agent:coder")
 
@@ -21,16 +21,16 @@ def test_a_price_is_per_million_tokens_of_each_kind() -> None:
     assert PRICE.of(Usage(1_000_000, 100_000, 1_000_000)) == pytest.approx(3.0 + 1.5 + 0.3)
 
 
-def test_the_providers_own_figure_wins_over_the_price_table() -> None:
+def test_the_providers_cost_wins_over_the_price_table() -> None:
     assert charge(Usage(10, 5, cost=0.5), PRICE, "2026-01-01", ("*",)) == Charge("2026-01-01", ("*",), 15, 0.5)
 
 
-def test_a_cost_of_nothing_is_a_figure_as_well() -> None:
+def test_a_provider_cost_of_zero_wins_over_the_price_table() -> None:
     assert charge(Usage(10, 5, cost=0.0), PRICE, "2026-01-01", ("*",)) == Charge("2026-01-01", ("*",), 15, 0.0)
 
 
 @pytest.mark.parametrize("usage", [None, Usage(), Usage(0, 0, 0, 0.0)])
-def test_a_run_that_used_nothing_is_no_charge(usage: Usage | None) -> None:
+def test_a_run_without_usage_is_not_charged(usage: Usage | None) -> None:
     assert charge(usage, PRICE, "2026-01-01", ("*",)) is None
 
 
@@ -52,12 +52,12 @@ def test_a_budget_of_tokens_is_used_up_when_it_is_reached(tokens: int, stopped: 
     assert (found is not None) is stopped
 
 
-def test_without_a_budget_nothing_is_used_up() -> None:
+def test_spending_without_a_budget_is_unlimited() -> None:
     assert excess(("*", "agent:coder"), {}, {"*": Spent(10**9, 10**6)}) is None
     assert excess(("*",), {"*": Budget()}, {"*": Spent(10**9, 10**6)}) is None
 
 
-def test_a_budget_of_nothing_is_used_up_from_the_start() -> None:
+def test_a_budget_of_zero_is_used_up_from_the_start() -> None:
     assert excess(("*",), {"*": Budget(cost=0)}, {}) is not None
 
 

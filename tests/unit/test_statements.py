@@ -1,4 +1,4 @@
-"""The SQL of a dialect: how it is read from its files, and that SQLite takes every statement of ours."""
+"""The SQL files: how they are read, and that SQLite accepts every statement."""
 
 import re
 from collections.abc import Iterator
@@ -53,7 +53,7 @@ def database(tmp_path: Path) -> Iterator[apsw.Connection]:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of the SQL files, with none in it yet."""
+    """An empty folder for SQL files."""
     for module in (connection, migrations):
         monkeypatch.setattr(module, "files", lambda package: tmp_path)
     folder = tmp_path / "sql"
@@ -61,8 +61,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def set_aside(database: apsw.Connection, name: str) -> None:
-    """Give the database the tables of the original program that the statement works on."""
+def create_legacy_tables(database: apsw.Connection, name: str) -> None:
+    """Create the tables of the original program that the statement uses."""
     for table in OLD_TABLES:
         if name in ON_OLD_TABLES:
             database.execute(SQL[f"create_{table}"])
@@ -76,7 +76,7 @@ def dummies(names: tuple[str | None, ...]) -> dict[str, None] | tuple[None, ...]
     return named or (None,) * len(names)
 
 
-def test_a_statement_goes_from_its_name_to_the_next(folder: Path) -> None:
+def test_a_statement_ends_at_the_next_name(folder: Path) -> None:
     (folder / "some.sql").write_text("-- name: one\nSELECT 1;\n\n-- name: two\nSELECT 2\nWHERE 1 = 1;\n")
     assert load_statements() == {"one": "SELECT 1", "two": "SELECT 2 WHERE 1 = 1"}
 
@@ -86,7 +86,7 @@ def test_comments_are_not_part_of_a_statement(folder: Path) -> None:
     assert load_statements() == {"one": "SELECT 1"}
 
 
-def test_statements_come_from_every_sql_file_and_from_nothing_else(folder: Path) -> None:
+def test_statements_are_loaded_from_sql_files_only(folder: Path) -> None:
     (folder / "a.sql").write_text("-- name: one\nSELECT 1;\n")
     (folder / "b.sql").write_text("-- name: two\nSELECT 2;\n")
     (folder / "notes.txt").write_text("-- name: three\nSELECT 3;\n")
@@ -95,7 +95,7 @@ def test_statements_come_from_every_sql_file_and_from_nothing_else(folder: Path)
 
 
 @pytest.mark.parametrize("second_file", ["a.sql", "b.sql"])
-def test_a_name_that_stands_twice_is_refused(folder: Path, second_file: str) -> None:
+def test_a_duplicate_statement_name_is_refused(folder: Path, second_file: str) -> None:
     for file in ("a.sql", second_file):
         with (folder / file).open("a") as opened:
             opened.write("-- name: one\nSELECT 1;\n")
@@ -103,21 +103,21 @@ def test_a_name_that_stands_twice_is_refused(folder: Path, second_file: str) -> 
         load_statements()
 
 
-def test_migrations_come_in_the_order_of_their_numbers(folder: Path) -> None:
-    # Many, so that the folder's own order is not the right one by chance.
+def test_migrations_are_ordered_by_number(folder: Path) -> None:
+    # Many, so that the order of the directory is not right by chance.
     wanted = [(number, f"{number:04}_step", f"-- Step {number}.\n") for number in range(1, 31)]
     for _, name, text in wanted:
         (folder / "migrations" / f"{name}.sql").write_text(text)
     assert load_migrations() == wanted
 
 
-def test_our_migrations_are_numbered_without_gap() -> None:
+def test_migrations_are_numbered_without_gaps() -> None:
     numbers = [number for number, _, _ in load_migrations()]
     assert numbers == list(range(1, len(numbers) + 1))
 
 
-def test_every_name_in_our_files_is_found() -> None:
-    # Looser than the reader's own pattern: a blank too much must not hide a statement in the one before it.
+def test_every_statement_name_in_the_files_is_found() -> None:
+    # Looser than the reader's pattern: an extra space must not hide a statement in the one before it.
     name_line = re.compile(r"^\s*--\s*name\b\W*(\w+)", re.MULTILINE)
     folder = files("tinyagi.store").joinpath("sql")
     texts = [file.read_text("utf-8") for file in folder.iterdir() if file.name.endswith(".sql")]
@@ -125,14 +125,14 @@ def test_every_name_in_our_files_is_found() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(SQL))
-def test_a_statement_of_ours_is_one_that_sqlite_takes(database: apsw.Connection, name: str) -> None:
-    set_aside(database, name)
+def test_sqlite_accepts_every_statement(database: apsw.Connection, name: str) -> None:
+    create_legacy_tables(database, name)
     query = apsw.ext.query_info(database, SQL[name])
     assert query.query_remaining is None
     assert database.execute(f"EXPLAIN {SQL[name]}", dummies(query.bindings_names)).fetchall()
 
 
-def test_statements_come_one_by_one() -> None:
+def test_a_script_is_split_into_statements() -> None:
     assert list(split_statements("CREATE TABLE t (a);\nDROP TABLE t;\n")) == [
         "CREATE TABLE t (a);\n",
         "DROP TABLE t;\n",
@@ -148,12 +148,12 @@ def test_a_trigger_stays_one_statement() -> None:
 
 
 @given(scripts)
-def test_a_script_is_split_at_the_end_of_its_statements_and_nowhere_else(script: list[str]) -> None:
+def test_a_script_is_split_only_at_the_ends_of_statements(script: list[str]) -> None:
     assert list(split_statements("".join(script))) == script
 
 
 @pytest.mark.parametrize("end", ["", "\n\n", "-- The end.\n", "\n-- The end;\n"])
-def test_a_script_may_end_in_blanks_and_comments(end: str) -> None:
+def test_blanks_and_comments_at_the_end_are_ignored(end: str) -> None:
     assert list(split_statements(f"DROP TABLE t;\n{end}")) == ["DROP TABLE t;\n"]
 
 
@@ -163,7 +163,7 @@ def test_an_unfinished_statement_is_refused(rest: str) -> None:
         list(split_statements(f"CREATE TABLE t (a);\n{rest}"))
 
 
-def test_our_migrations_split_into_their_statements() -> None:
+def test_every_migration_splits_into_its_statements() -> None:
     for _, name, text in load_migrations():
         without_comments = re.sub(r"--.*", "", text)
         wanted = len(re.findall(r"^(?:ALTER|CREATE|DROP|INSERT|UPDATE) ", without_comments, re.MULTILINE))

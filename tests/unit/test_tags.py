@@ -1,4 +1,4 @@
-"""Tags: the original program's outputs, the rules beyond them, and any text at all."""
+"""Tags: the original program's outputs, the further rules, and arbitrary text."""
 
 import json
 import re
@@ -64,14 +64,14 @@ def test_shared_context_is_as_in_the_original(case: TagCase) -> None:
 
 
 @every_vector
-def test_direct_tags_read_as_in_the_original(case: TagCase) -> None:
+def test_direct_tags_are_shown_as_in_the_original(case: TagCase) -> None:
     text, tags = case["text"], [tag for tag in parse_tags(case["text"]) if tag.kind is TagKind.DIRECT]
     edits = [(tag.start, tag.end, f"@{case['from']} → @{tag.target}: {tag.text}") for tag in tags]
 
     assert _edited(text, edits) == case["readable"]
 
 
-def test_a_tag_knows_its_place_in_the_text() -> None:
+def test_a_tag_has_its_position_in_the_text() -> None:
     text = "hi [@coder: fix arr[0] ] and [#dev: done]"
     direct, room = parse_tags(text)
     assert direct == Tag(TagKind.DIRECT, "coder", "fix arr[0]", 3, 24)
@@ -233,13 +233,13 @@ def test_people_never_see_raw_tags(text: str, shown: str) -> None:
     ],
     ids=lambda text: repr(text[:24]),
 )
-def test_hostile_text_costs_no_more_than_long_text(text: str) -> None:
+def test_hostile_text_is_parsed_in_linear_time(text: str) -> None:
     tags = parse_tags(text)
     shared_context(text, tags)
     render_for_people(text, "me")
 
 
-# Letters that matter to the parser come up often enough to meet each other.
+# The parser's special characters occur often enough to be adjacent.
 any_text = st.text() | st.text(alphabet="[]@#:,`~ \nab")
 plain_text = st.text(alphabet=st.characters(exclude_characters="[]`~", exclude_categories=["Cs"]))
 written_tags = st.builds("[{}{}: {}]".format, st.sampled_from("@#"), st.sampled_from(["a", "b,c", "Dev"]), plain_text)
@@ -279,17 +279,17 @@ def test_text_without_brackets_has_no_tags(text: str) -> None:
 
 
 @given(any_text.map(lambda text: text.replace("`", "")), st.sampled_from(["```", "````", "`````"]))
-def test_nothing_in_a_fence_is_a_tag(text: str, fence: str) -> None:
+def test_text_in_a_fence_has_no_tags(text: str, fence: str) -> None:
     assert parse_tags(f"{fence}\n{text}\n{fence}") == ()
 
 
 @given(any_text.map(lambda text: re.sub(r"[`~\n\r]", "", text)), st.sampled_from(["`", "``", "```"]))
-def test_nothing_in_a_code_span_is_a_tag(text: str, run: str) -> None:
+def test_text_in_a_code_span_has_no_tags(text: str, run: str) -> None:
     assert parse_tags(f"see {run} {text} {run}") == ()
 
 
 @given(st.lists(plain_text | written_tags).map("".join))
-def test_what_people_see_holds_no_tag(text: str) -> None:
+def test_text_rendered_for_people_has_no_tags(text: str) -> None:
     assert parse_tags(render_for_people(text, "me")) == ()
 
 

@@ -30,7 +30,7 @@ def test_steps_of_a_trigger_count(connection: apsw.Connection) -> None:
     assert count_vm_steps(connection, insert, (1001,)) > before + 1000
 
 
-def test_counting_leaves_no_trace_behind_even_when_the_statement_fails(connection: apsw.Connection) -> None:
+def test_counting_stops_when_the_statement_fails(connection: apsw.Connection) -> None:
     with pytest.raises(apsw.ConstraintError):
         count_vm_steps(connection, "INSERT INTO numbers VALUES (?)", (1,))
 
