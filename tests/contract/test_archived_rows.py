@@ -1,4 +1,4 @@
-"""What stays in the database when a lake has it too, and what is told again when the log no longer tells it."""
+"""Pruning rows that the lake has, and recording rows again whose events were pruned."""
 
 from datetime import timedelta
 
@@ -19,7 +19,7 @@ LONG = timedelta(days=365)
 AT_ONCE = Retention(timedelta(0), timedelta(0), timedelta(0), LONG, timedelta(0), timedelta(0))
 
 
-async def live(store: Store) -> None:
+async def fill(store: Store) -> None:
     """An answered message, a dead one, a failed response, a line in a room."""
     await finish_one(store, "hello")
     await store.queue.post(LINE, sender="Ada")
@@ -29,7 +29,7 @@ async def live(store: Store) -> None:
         await store.responses.fail(response.id, "gone", policy=RetryPolicy(delivery_attempts=1))
 
 
-async def left(store: Store) -> tuple[int, int, int, int, int]:
+async def counts(store: Store) -> tuple[int, int, int, int, int]:
     return (
         len(await store.history.of_agent(CODER)),
         len(await store.history.of_room(DEV)),
@@ -39,36 +39,36 @@ async def left(store: Store) -> tuple[int, int, int, int, int]:
     )
 
 
-async def test_without_a_lake_history_and_what_failed_stay_for_ever(store: Store, clock: FakeClock) -> None:
-    await live(store)
+async def test_history_and_failed_rows_are_kept_without_a_lake(store: Store, clock: FakeClock) -> None:
+    await fill(store)
     clock.advance(LONG)
 
     await store.queue.prune(AT_ONCE)
 
-    assert await left(store) == (3, 1, 1, 1, 0)
+    assert await counts(store) == (3, 1, 1, 1, 0)
 
 
-async def test_nothing_goes_that_the_lake_does_not_have(store: Store, clock: FakeClock) -> None:
+async def test_rows_the_lake_has_not_read_are_kept(store: Store, clock: FakeClock) -> None:
     await store.events.acknowledge("lake", 0)
-    await live(store)
-    before = await left(store)
+    await fill(store)
+    before = await counts(store)
     clock.advance(timedelta(days=2))
 
     report = await store.queue.prune(AT_ONCE)
 
     assert report.largest == 0
-    assert await left(store) == before
+    assert await counts(store) == before
 
 
-async def test_what_the_lake_has_goes_when_it_is_old_enough(store: Store, clock: FakeClock) -> None:
-    await live(store)
+async def test_old_rows_the_lake_has_are_pruned(store: Store, clock: FakeClock) -> None:
+    await fill(store)
     await store.events.acknowledge("lake", (await store.events.bounds()).head)
     clock.advance(timedelta(days=31))
     await say(store, "new")
 
     month = await store.queue.prune(Retention())
     assert (month.history, month.rooms) == (3, 1)
-    assert await left(store) == (1, 0, 1, 1, 0)
+    assert await counts(store) == (1, 0, 1, 1, 0)
 
     clock.advance(timedelta(days=60))
     quarter = await store.queue.prune(Retention())
@@ -76,7 +76,7 @@ async def test_what_the_lake_has_goes_when_it_is_old_enough(store: Store, clock:
     assert (await store.queue.depth()).dead == 0
 
 
-async def test_an_agents_history_is_found_after_its_older_lines_went(store: Store, clock: FakeClock) -> None:
+async def test_an_agents_history_is_found_after_older_lines_are_pruned(store: Store, clock: FakeClock) -> None:
     await finish_one(store, "old")
     await store.events.acknowledge("lake", (await store.events.bounds()).head)
     clock.advance(timedelta(days=31))
@@ -87,8 +87,8 @@ async def test_an_agents_history_is_found_after_its_older_lines_went(store: Stor
     assert [line.content for line in await store.history.of_agent(CODER)] == ["done", "young"]
 
 
-async def test_rows_whose_events_are_pruned_are_told_again_once(store: Store, clock: FakeClock) -> None:
-    await live(store)
+async def test_rows_whose_events_are_pruned_are_recorded_again_once(store: Store, clock: FakeClock) -> None:
+    await fill(store)
     seen = (await store.events.bounds()).head
     clock.advance(timedelta(days=8))
     await finish_one(store, "later")
@@ -98,9 +98,9 @@ async def test_rows_whose_events_are_pruned_are_told_again_once(store: Store, cl
     oldest = (await store.events.bounds()).oldest
     assert oldest == seen + 1
 
-    told = await store.queue.rerecord(after=0, before=oldest)
+    recorded = await store.queue.rerecord(after=0, before=oldest)
 
-    assert told == await store.queue.rerecord(after=0, before=oldest) + 8
+    assert recorded == await store.queue.rerecord(after=0, before=oldest) + 8
     tables = Tables()
     for event in await read_all(store.events):
         tables.apply(event)
@@ -110,8 +110,8 @@ async def test_rows_whose_events_are_pruned_are_told_again_once(store: Store, cl
     assert len(tables.chat_messages) == 1
 
 
-async def test_what_a_reader_has_seen_is_not_told_again(store: Store, clock: FakeClock) -> None:
-    await live(store)
+async def test_rows_the_reader_has_seen_are_not_recorded_again(store: Store, clock: FakeClock) -> None:
+    await fill(store)
     head = (await store.events.bounds()).head
 
     assert await store.queue.rerecord(after=head, before=head + 1) == 0

@@ -5,7 +5,7 @@ from tinyagi.store.audit import AuditEntry
 from tinyagi.store.store import Store
 
 
-async def test_an_action_is_recorded_with_who_what_and_when(store: Store, clock: FakeClock) -> None:
+async def test_an_action_is_recorded_with_actor_target_and_time(store: Store, clock: FakeClock) -> None:
     await store.audit.record("Ada", "agent.delete", "coder")
     clock.now += 5
     await store.audit.record("token:cli", "settings.change", "queue.lease_seconds", "60 to 90")
@@ -16,7 +16,7 @@ async def test_an_action_is_recorded_with_who_what_and_when(store: Store, clock:
     )
 
 
-async def test_a_page_ends_below_an_id(store: Store) -> None:
+async def test_entries_are_paged_by_id(store: Store) -> None:
     for number in range(1, 6):
         await store.audit.record("Ada", "act", str(number))
 

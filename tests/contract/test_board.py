@@ -56,7 +56,7 @@ async def test_a_prefix_is_made_from_the_name(store: Store, name: str, prefix: s
     assert (await store.board.add_project(NewProject(name))).prefix == prefix
 
 
-async def test_a_made_prefix_is_told_apart_by_a_digit(store: Store) -> None:
+async def test_a_made_prefix_that_is_taken_gets_a_number(store: Store) -> None:
     made = await asyncio.gather(*(store.board.add_project(NewProject("Website")) for _ in range(11)))
 
     assert [project.prefix for project in made][:3] == ["WEBSI", "WEBS2", "WEBS3"]
@@ -83,7 +83,7 @@ async def test_a_prefix_has_letters_and_digits_only(store: Store, prefix: str) -
         await store.board.add_project(NewProject("Site", prefix=prefix))
 
 
-async def test_of_a_project_the_given_fields_are_changed_and_no_others(store: Store, clock: FakeClock) -> None:
+async def test_changing_a_project_changes_only_the_given_fields(store: Store, clock: FakeClock) -> None:
     added = await store.board.add_project(NewProject("Site", "d", "web", "red"))
     clock.now += 5
 
@@ -100,20 +100,20 @@ async def test_of_a_project_the_given_fields_are_changed_and_no_others(store: St
     assert await store.board.project(added.id) == changed
 
 
-async def test_what_is_not_there_is_not_found(store: Store) -> None:
+async def test_an_unknown_id_is_not_found(store: Store) -> None:
     (task,) = await add(store, "x")
-    nobody, nothing = ProjectId("proj_0"), TaskId("task_0")
+    no_project, no_task = ProjectId("proj_0"), TaskId("task_0")
 
     calls = (
-        store.board.project(nobody),
-        store.board.change_project(nobody, {"name": "App"}),
-        store.board.delete_project(nobody),
-        store.board.task(nothing),
-        store.board.change_task(nothing, {"title": "y"}),
-        store.board.reorder({TODO: [nothing]}),
-        store.board.delete_task(nothing),
-        store.board.comments(nothing),
-        store.board.add_comment(nothing, author="Ada", author_type="user", content="c"),
+        store.board.project(no_project),
+        store.board.change_project(no_project, {"name": "App"}),
+        store.board.delete_project(no_project),
+        store.board.task(no_task),
+        store.board.change_task(no_task, {"title": "y"}),
+        store.board.reorder({TODO: [no_task]}),
+        store.board.delete_task(no_task),
+        store.board.comments(no_task),
+        store.board.add_comment(no_task, author="Ada", author_type="user", content="c"),
         store.board.delete_comment(CommentId("cmt_0")),
     )
 
@@ -123,13 +123,13 @@ async def test_what_is_not_there_is_not_found(store: Store) -> None:
     assert await store.board.tasks() == (task,)
 
 
-async def test_a_task_cannot_name_a_project_that_is_not_there(store: Store) -> None:
+async def test_a_task_with_an_unknown_project_is_refused(store: Store) -> None:
     (task,) = await add(store, "x")
-    nobody = ProjectId("proj_0")
+    unknown = ProjectId("proj_0")
 
     for call in (
-        store.board.add_task(NewTask("y", project_id=nobody)),
-        store.board.change_task(task.id, {"project_id": nobody}),
+        store.board.add_task(NewTask("y", project_id=unknown)),
+        store.board.change_task(task.id, {"project_id": unknown}),
     ):
         with pytest.raises(InvalidInput, match="no project proj_0"):
             await call
@@ -149,7 +149,7 @@ async def test_tasks_are_numbered_under_the_prefix_of_their_project(store: Store
     assert all(task.id.startswith("task_") and len(task.id) == len("task_") + 8 for task in added)
 
 
-async def test_a_number_is_never_given_again(store: Store) -> None:
+async def test_a_task_number_is_never_reused(store: Store) -> None:
     web = await store.board.add_project(NewProject("Site", prefix="WEB"))
     last = await store.board.add_task(NewTask("t", project_id=web.id))
     await store.board.delete_task(last.id)
@@ -161,7 +161,7 @@ async def test_a_number_is_never_given_again(store: Store) -> None:
     assert (await store.board.add_task(NewTask("t", project_id=again.id))).identifier == "WEB-3"
 
 
-async def test_an_identifier_stays_when_the_task_or_its_prefix_changes(store: Store) -> None:
+async def test_an_identifier_stays_when_the_project_or_its_prefix_changes(store: Store) -> None:
     web = await store.board.add_project(NewProject("Site", prefix="WEB"))
     task = await store.board.add_task(NewTask("t", project_id=web.id))
 
@@ -182,7 +182,7 @@ async def test_a_deleted_project_leaves_its_tasks(store: Store) -> None:
     assert await store.board.projects() == ()
 
 
-async def test_tasks_come_in_the_order_of_their_columns(store: Store) -> None:
+async def test_tasks_are_ordered_by_column(store: Store) -> None:
     web = await store.board.add_project(NewProject("Site"))
     for status in reversed(TaskStatus):
         await store.board.add_task(NewTask(f"{status} 1", status=status, project_id=web.id))
@@ -195,7 +195,7 @@ async def test_tasks_come_in_the_order_of_their_columns(store: Store) -> None:
     assert [task.title for task in await store.board.tasks(project=web.id, status=DONE)] == ["done 1"]
 
 
-async def test_of_a_task_the_given_fields_are_changed_and_no_others(store: Store, clock: FakeClock) -> None:
+async def test_changing_a_task_changes_only_the_given_fields(store: Store, clock: FakeClock) -> None:
     (task,) = await add(store, "x")
     web = await store.board.add_project(NewProject("Site"))
     clock.now += 5
@@ -212,7 +212,7 @@ async def test_of_a_task_the_given_fields_are_changed_and_no_others(store: Store
     assert await store.board.task(task.id) == changed
 
 
-async def test_a_change_is_checked_as_a_whole_and_refused_as_a_whole(store: Store) -> None:
+async def test_a_refused_change_changes_nothing(store: Store) -> None:
     task = await store.board.add_task(NewTask("x", assignee="coder", assignee_type=AssigneeType.AGENT))
     seen = []
 
@@ -227,7 +227,7 @@ async def test_a_change_is_checked_as_a_whole_and_refused_as_a_whole(store: Stor
     assert await store.board.tasks() == (task,)
 
 
-async def test_in_another_column_a_task_stands_at_the_end(store: Store) -> None:
+async def test_a_task_moves_to_the_end_of_another_column(store: Store) -> None:
     (task,) = await add(store, "moves")
     await add(store, "first", "second", status=TODO)
 
@@ -237,7 +237,7 @@ async def test_in_another_column_a_task_stands_at_the_end(store: Store) -> None:
     assert await titles(store, TODO) == ["first", "second", "moves", "last"]
 
 
-async def test_reordering_puts_tasks_into_columns_in_this_order(store: Store, clock: FakeClock) -> None:
+async def test_reordering_moves_tasks_into_columns_in_the_given_order(store: Store, clock: FakeClock) -> None:
     a, b, c = await add(store, "a", "b", "c")
     (d,) = await add(store, "d", status=TODO)
     clock.now += 5
@@ -255,7 +255,7 @@ async def test_reordering_puts_tasks_into_columns_in_this_order(store: Store, cl
     assert changed == {"c"}, "a place in the same column is no change"
 
 
-async def test_what_is_not_named_in_a_column_comes_after_what_is(store: Store) -> None:
+async def test_tasks_missing_from_a_new_order_come_last(store: Store) -> None:
     a, _, c = await add(store, "a", "b", "c")
     (d,) = await add(store, "d", status=TODO)
 
@@ -277,7 +277,7 @@ async def test_a_refused_order_changes_nothing(store: Store) -> None:
     assert await store.board.tasks() == (a, b)
 
 
-async def test_comments_come_oldest_first_and_go_with_their_task(store: Store, clock: FakeClock) -> None:
+async def test_comments_are_listed_oldest_first_and_deleted_with_their_task(store: Store, clock: FakeClock) -> None:
     task, other = await add(store, "x", "y")
     assert await store.board.comments(task.id) == ()
     first = await store.board.add_comment(task.id, author="Ada", author_type="user", content="one")
@@ -296,7 +296,7 @@ async def test_comments_come_oldest_first_and_go_with_their_task(store: Store, c
     assert await store.board.comments(other.id) == (kept,)
 
 
-async def test_a_comment_is_a_persons_or_an_agents(store: Store) -> None:
+async def test_a_comment_with_another_author_type_is_refused(store: Store) -> None:
     (task,) = await add(store, "x")
 
     with pytest.raises(InvalidInput, match="user, agent"):

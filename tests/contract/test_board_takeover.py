@@ -1,4 +1,4 @@
-"""Rows of another board: stored as they are, once, and never over what is here."""
+"""Import of another board: rows are stored unchanged, once, and never replace existing rows."""
 
 from dataclasses import replace
 
@@ -24,19 +24,19 @@ TODO, IN_PROGRESS, DONE = TaskStatus.TODO, TaskStatus.IN_PROGRESS, TaskStatus.DO
 GARDEN = Project(ProjectId("old_p"), "Garden", "green", "GAR", "#00ff00", ProjectStatus.ARCHIVED, 10, 20)
 DIG = Task(TaskId("old_1"), 7, "GAR-7", "Dig", "deep", TODO, "dev", AssigneeType.TEAM, GARDEN.id, 99, 30, 40)
 REST = Task(TaskId("old_2"), 3, "T-3", "Rest", "", IN_PROGRESS, None, None, None, 98, 31, 41)
-SAID = Comment(CommentId("old_c"), DIG.id, "Ada", "user", "soon", 50)
+COMMENT = Comment(CommentId("old_c"), DIG.id, "Ada", "user", "soon", 50)
 
 
-async def test_rows_are_stored_as_they_are_and_sent_to_nobody(store: Store) -> None:
-    assert await store.board.import_board([GARDEN], [DIG, REST], [SAID]) == 4
+async def test_imported_rows_are_stored_unchanged_and_send_no_message(store: Store) -> None:
+    assert await store.board.import_board([GARDEN], [DIG, REST], [COMMENT]) == 4
 
     assert await store.board.projects() == (GARDEN,)
     assert await store.board.tasks() == (replace(DIG, position=1, comment_count=1), replace(REST, position=1))
-    assert await store.board.comments(DIG.id) == (SAID,)
+    assert await store.board.comments(DIG.id) == (COMMENT,)
     assert (await store.queue.depth()).pending == 0
 
 
-async def test_numbers_go_on_after_those_that_are_brought_along(store: Store) -> None:
+async def test_numbering_continues_after_the_imported_numbers(store: Store) -> None:
     await store.board.import_board([GARDEN], [DIG, replace(REST, number=1, identifier="T-1")], [])
     await store.board.import_board([], [replace(REST, id=TaskId("x"), number=2, identifier="GAR-2")], [])
 
@@ -56,7 +56,7 @@ async def test_a_task_without_a_number_gets_the_next_one(store: Store) -> None:
     assert [(task.identifier, task.number) for task in column] == [("T-4", 4), ("GAR-8", 8), ("GAR-7", 7)]
 
 
-async def test_tasks_stand_below_what_is_there_in_their_order(store: Store) -> None:
+async def test_imported_tasks_come_after_existing_tasks_in_their_order(store: Store) -> None:
     for title in ("first", "second"):
         await store.board.add_task(NewTask(title, status=TODO))
     rest = replace(REST, status=TODO)
@@ -66,18 +66,18 @@ async def test_tasks_stand_below_what_is_there_in_their_order(store: Store) -> N
     assert [task.title for task in await store.board.tasks(status=TODO)] == ["first", "second", "Rest", "Dig"]
 
 
-async def test_what_is_here_already_stays_as_it_is(store: Store) -> None:
-    await store.board.import_board([GARDEN], [DIG], [SAID])
+async def test_existing_rows_are_not_replaced(store: Store) -> None:
+    await store.board.import_board([GARDEN], [DIG], [COMMENT])
     moved = await store.board.change_task(DIG.id, {"title": "Dug", "status": DONE})
     await store.board.change_project(GARDEN.id, {"prefix": "PARK"})
     await store.board.add_project(NewProject("Gear", prefix="GAR"))
 
-    again = await store.board.import_board([GARDEN], [DIG, REST, REST], [SAID, SAID])
+    again = await store.board.import_board([GARDEN], [DIG, REST, REST], [COMMENT, COMMENT])
 
     assert again == 1, "only what is new counts"
     assert await store.board.task(DIG.id) == moved
     assert (await store.board.project(GARDEN.id)).prefix == "PARK"
-    assert await store.board.comments(DIG.id) == (SAID,)
+    assert await store.board.comments(DIG.id) == (COMMENT,)
     assert len(await store.board.tasks()) == 2
 
 
@@ -90,11 +90,11 @@ async def test_what_is_here_already_stays_as_it_is(store: Store) -> None:
         ([], [replace(REST, number=1, identifier="web-1")], [], Conflict, "web-1 is taken"),
         ([], [replace(REST, identifier="T-4")], [], InvalidInput, "T-4 is not the identifier of number 3"),
         ([], [DIG], [], NotFound, "old_p"),
-        ([], [], [SAID], NotFound, "old_1"),
-        ([], [], [replace(SAID, author_type="bot")], InvalidInput, "user, agent"),
+        ([], [], [COMMENT], NotFound, "old_1"),
+        ([], [], [replace(COMMENT, author_type="bot")], InvalidInput, "user, agent"),
     ],
 )
-async def test_a_clash_is_refused_and_nothing_is_stored(
+async def test_an_import_with_a_conflict_stores_nothing(
     store: Store,
     projects: list[Project],
     tasks: list[Task],

@@ -1,4 +1,4 @@
-"""The work that a task sends when it moves into progress: once, with the move, and made from the stored task."""
+"""The message that a task sends when it moves into progress: once, in the same transaction."""
 
 import asyncio
 import random
@@ -27,7 +27,7 @@ async def pending(store: Store) -> int:
     return (await store.queue.depth()).pending
 
 
-async def test_a_task_that_is_added_in_progress_sends_its_work(store: Store) -> None:
+async def test_a_task_added_in_progress_sends_its_work(store: Store) -> None:
     await store.board.add_task(NewTask("x", status=IN_PROGRESS), work=work)
     await store.board.add_task(NewTask("y", status=TODO), work=work)
 
@@ -37,7 +37,7 @@ async def test_a_task_that_is_added_in_progress_sends_its_work(store: Store) -> 
     assert claim.primary.message == "work on it"
 
 
-async def test_work_is_sent_when_the_task_moves_into_progress_and_not_when_it_is_there(store: Store) -> None:
+async def test_work_is_sent_only_when_the_task_moves_into_progress(store: Store) -> None:
     (task,) = await add(store, "x")
 
     await store.board.change_task(task.id, {"status": IN_PROGRESS}, work=work)
@@ -49,7 +49,7 @@ async def test_work_is_sent_when_the_task_moves_into_progress_and_not_when_it_is
     assert await pending(store) == 2
 
 
-async def test_work_is_made_from_the_task_as_it_is_stored(store: Store) -> None:
+async def test_work_is_made_from_the_stored_task(store: Store) -> None:
     (task,) = await add(store, "x")
     await store.board.change_task(task.id, {"title": "y"})
 
@@ -64,7 +64,7 @@ async def test_work_is_made_from_the_task_as_it_is_stored(store: Store) -> None:
     assert claim.primary.message == "y in_progress"
 
 
-async def test_two_who_move_a_task_at_the_same_time_send_it_once(store: Store) -> None:
+async def test_concurrent_moves_of_a_task_send_its_work_once(store: Store) -> None:
     (task,) = await add(store, "x")
 
     moves = (store.board.change_task(task.id, {"status": IN_PROGRESS}, work=work) for _ in range(5))
@@ -98,7 +98,7 @@ async def test_a_change_by_another_process_waits_for_the_work_of_a_move(
     assert await pending(store) == 1
 
 
-async def test_a_task_does_not_move_without_its_work(store: Store) -> None:
+async def test_a_task_does_not_move_when_its_work_is_refused(store: Store) -> None:
     (task,) = await add(store, "x")
     repeated = MESSAGE._replace(message_id=MessageId("m1"))
     await store.queue.enqueue(repeated)
@@ -117,7 +117,7 @@ async def test_a_task_does_not_move_without_its_work(store: Store) -> None:
     assert await pending(store) == 1
 
 
-async def test_reordering_sends_the_work_of_what_moves_into_progress(store: Store) -> None:
+async def test_reordering_sends_the_work_of_tasks_that_move_into_progress(store: Store) -> None:
     (there,) = await add(store, "there", status=IN_PROGRESS)
     moves, silent = await add(store, "moves", "silent")
 

@@ -1,4 +1,4 @@
-"""Loop brakes, held by the transaction that hands on: what is refused, what is told, and what passes."""
+"""Loop brakes, checked by the transaction that enqueues hand-offs."""
 
 import asyncio
 
@@ -24,7 +24,7 @@ async def stops(store: Store) -> list[RecordedEvent]:
     return [event for event in await read_all(store.events) if event.type == "loop_stopped"]
 
 
-async def test_beyond_the_hop_limit_nothing_is_handed_on_and_the_person_is_told_once(store: Store) -> None:
+async def test_hand_offs_beyond_the_hop_limit_are_refused_with_one_notice(store: Store) -> None:
     await say(store, "go", sender="Ada", hop=3)
 
     handed_on = await hand_on(store, Outcome("over to you", handoffs=BOTH, brakes=Brakes(hops=3)))
@@ -45,20 +45,20 @@ async def test_beyond_the_hop_limit_nothing_is_handed_on_and_the_person_is_told_
     assert (await store.queue.depth()).open_conversations == 0
 
 
-async def test_at_the_hop_limit_everything_passes(store: Store) -> None:
+async def test_hand_offs_at_the_hop_limit_pass(store: Store) -> None:
     await say(store, "go", hop=2)
 
     assert len(await hand_on(store, Outcome("ok", handoffs=BOTH, brakes=Brakes(hops=3)))) == 2
     assert await stops(store) == []
 
 
-async def test_without_brakes_nothing_is_refused(store: Store) -> None:
+async def test_hand_offs_without_brakes_pass(store: Store) -> None:
     await say(store, "go", hop=1000)
 
     assert len(await hand_on(store, Outcome("ok", handoffs=BOTH))) == 2
 
 
-async def test_a_conversation_takes_no_more_messages_than_its_limit_also_within_one_run(store: Store) -> None:
+async def test_the_conversation_limit_holds_within_one_run(store: Store) -> None:
     await say(store, "go")
 
     (handed,) = await hand_on(store, Outcome("ok", handoffs=BOTH, brakes=Brakes(conversation=2)))
@@ -68,7 +68,7 @@ async def test_a_conversation_takes_no_more_messages_than_its_limit_also_within_
     assert (stop.payload["limit"], stop.payload["to_agents"]) == (2, [WRITER])
 
 
-async def test_runs_that_are_written_together_share_the_limit_of_their_conversation(store: Store) -> None:
+async def test_runs_written_together_share_the_limit_of_their_conversation(store: Store) -> None:
     await say(store, "go")
     await hand_on(store, Outcome("ok", handoffs=BOTH))
     claims = [await take(store, agent) for agent in (TESTER, WRITER)]
@@ -80,7 +80,7 @@ async def test_runs_that_are_written_together_share_the_limit_of_their_conversat
     assert len(await stops(store)) == 1
 
 
-async def test_a_lane_takes_no_more_from_agents_within_a_minute_than_its_limit(store: Store, clock: FakeClock) -> None:
+async def test_a_lane_takes_a_limited_number_of_agent_messages_per_minute(store: Store, clock: FakeClock) -> None:
     brakes = Brakes(per_minute=2)
     for number in range(3):
         await say(store, f"go {number}")
@@ -97,7 +97,7 @@ async def test_a_lane_takes_no_more_from_agents_within_a_minute_than_its_limit(s
     assert len(await hand_on(store, Outcome("ok", handoffs=(Handoff(TESTER, "test", DEV),), brakes=brakes))) == 1
 
 
-async def test_runs_that_are_written_together_share_the_limit_of_a_lane(store: Store) -> None:
+async def test_runs_written_together_share_the_limit_of_a_lane(store: Store) -> None:
     for agent in (CODER, WRITER):
         await say(store, "go", agent)
     claims = [await take(store, agent) for agent in (CODER, WRITER)]
@@ -108,7 +108,7 @@ async def test_runs_that_are_written_together_share_the_limit_of_a_lane(store: S
     assert sorted(map(len, handed_on)) == [0, 1]
 
 
-async def test_what_people_send_does_not_count_as_traffic_between_agents(store: Store) -> None:
+async def test_messages_from_people_do_not_count_as_agent_traffic(store: Store) -> None:
     for _ in range(5):
         await say(store, "hello", TESTER)
     await say(store, "go")
@@ -117,7 +117,7 @@ async def test_what_people_send_does_not_count_as_traffic_between_agents(store: 
     assert len(await hand_on(store, outcome)) == 1
 
 
-async def test_a_line_is_posted_also_when_its_deliveries_are_refused(store: Store) -> None:
+async def test_a_room_post_is_stored_when_deliveries_are_refused(store: Store) -> None:
     await say(store, "announce")
     post = RoomPost(DEV, "we ship", (TESTER, WRITER), "hear: we ship")
 
@@ -130,7 +130,7 @@ async def test_a_line_is_posted_also_when_its_deliveries_are_refused(store: Stor
     assert stop.payload["to_agents"] == [WRITER]
 
 
-async def test_room_posts_count_as_traffic_between_agents(store: Store) -> None:
+async def test_room_posts_count_as_agent_traffic(store: Store) -> None:
     await say(store, "announce")
     post = RoomPost(DEV, "we ship", (TESTER,), "hear: we ship", wakes=False)
     outcome = Outcome("ok", posts=(post,), handoffs=(), brakes=Brakes(per_minute=1))
@@ -140,7 +140,7 @@ async def test_room_posts_count_as_traffic_between_agents(store: Store) -> None:
     assert await hand_on(store, outcome) == ()
 
 
-async def test_each_brake_is_recorded_and_one_notice_tells_of_all(store: Store) -> None:
+async def test_each_brake_is_recorded_and_one_notice_names_all(store: Store) -> None:
     await say(store, "first")
     await hand_on(store, Outcome("ok", handoffs=(Handoff(TESTER, "t", DEV),)))
     await say(store, "second")
@@ -159,7 +159,7 @@ async def test_each_brake_is_recorded_and_one_notice_tells_of_all(store: Store) 
     assert "@writer" in notices[1].message
 
 
-async def test_a_notice_takes_its_place_behind_earlier_ones(store: Store) -> None:
+async def test_a_notice_gets_the_next_sequence_number(store: Store) -> None:
     number = await say(store, "go", hop=9)
     await store.queue.stop(await take(store), by="Ada")
     await store.queue.retry_dead(number)
@@ -178,7 +178,7 @@ async def test_a_run_for_a_room_is_stopped_without_a_notice(store: Store) -> Non
     assert await store.responses.recent() == ()
 
 
-async def test_two_agents_that_answer_each_other_come_to_an_end(store: Store) -> None:
+async def test_a_loop_between_two_agents_ends(store: Store) -> None:
     await say(store, "go")
     brakes = Brakes(hops=4)
     steps = 0

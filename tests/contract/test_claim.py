@@ -70,7 +70,7 @@ async def test_a_busy_lane_gives_no_second_claim(store: Store) -> None:
     assert await store.queue.claim(CODER) is None
 
 
-async def test_of_many_claims_at_once_one_wins(store: Store) -> None:
+async def test_one_of_many_concurrent_claims_wins(store: Store) -> None:
     for number in range(5):
         await say(store, str(number))
 
@@ -96,7 +96,7 @@ async def test_higher_priority_runs_first_and_room_posts_last(store: Store) -> N
     assert await run_all(store, batching=Batching.NONE) == [["urgent"], ["normal"], ["room"]]
 
 
-async def test_priority_moves_a_whole_thread_and_never_reorders_within_it(store: Store) -> None:
+async def test_priority_moves_a_whole_thread_and_keeps_its_order(store: Store) -> None:
     await say(store, "b1", sender="b")
     await say(store, "a1", sender="a")
     await say(store, "a2", sender="a", priority=9)
@@ -133,7 +133,7 @@ async def test_a_message_in_back_off_holds_back_its_thread_and_no_other(store: S
     assert await run_all(store) == [["a1"], ["a2"]]
 
 
-async def test_a_delayed_message_holds_back_nothing(store: Store, clock: FakeClock) -> None:
+async def test_a_delayed_message_does_not_hold_back_others(store: Store, clock: FakeClock) -> None:
     await say(store, "later", available_at=clock.now + 5000)
     await say(store, "now")
 
@@ -190,14 +190,14 @@ async def test_waiting_chat_messages_of_one_person_share_a_run(store: Store, cha
 
 
 @pytest.mark.parametrize("channel", ["api", "cli", "schedule", "heartbeat"])
-async def test_direct_calls_each_get_their_own_run(store: Store, channel: str) -> None:
+async def test_direct_calls_run_alone(store: Store, channel: str) -> None:
     await say(store, "one", channel=channel)
     await say(store, "two", channel=channel)
 
     assert await run_all(store) == [["one"], ["two"]]
 
 
-async def test_a_hand_off_runs_alone_also_on_a_chat_channel(store: Store) -> None:
+async def test_a_hand_off_on_a_chat_channel_runs_alone(store: Store) -> None:
     for number in range(2):
         await say(store, f"h{number}", channel="web", from_agent=WRITER, thread="same")
 
@@ -229,7 +229,7 @@ async def test_room_posts_join_the_next_run_of_any_kind(store: Store) -> None:
     assert not claim.is_room_only
 
 
-async def test_room_posts_alone_make_a_run_that_answers_nobody(store: Store) -> None:
+async def test_a_run_of_room_posts_sends_no_response(store: Store) -> None:
     for number in range(2):
         await say(store, f"post {number}", channel=ROOM_CHANNEL, team=DEV, priority=ROOM_PRIORITY)
 
@@ -257,7 +257,7 @@ async def test_batching_all_takes_everything_pending(store: Store) -> None:
     assert await run_all(store, batching=Batching.ALL) == [["c", "a", "b"]]
 
 
-async def test_batching_all_leaves_behind_what_must_wait(store: Store, clock: FakeClock) -> None:
+async def test_batching_all_leaves_delayed_and_backed_off_messages(store: Store, clock: FakeClock) -> None:
     await say(store, "a1", sender="a")
     await say(store, "a2", sender="a")
     await store.queue.fail(await take(store), STUMBLE)
@@ -275,7 +275,7 @@ async def test_batching_none_takes_one(store: Store) -> None:
     assert await run_all(store, batching=Batching.NONE) == [["a"], ["b"]]
 
 
-async def test_a_renewed_claim_lives_longer(store: Store, clock: FakeClock) -> None:
+async def test_renewing_extends_the_lease(store: Store, clock: FakeClock) -> None:
     await say(store, "x")
     claim = await take(store)
     clock.now += 30_000
@@ -285,7 +285,7 @@ async def test_a_renewed_claim_lives_longer(store: Store, clock: FakeClock) -> N
     assert lane.lease_until == clock.now + 90_000
 
 
-async def test_a_claim_is_named_after_its_event_so_no_other_ever_has_its_name(store: Store) -> None:
+async def test_a_claim_id_contains_its_event_id(store: Store) -> None:
     await say(store, "x")
 
     claim = await take(store)

@@ -47,7 +47,7 @@ async def test_a_repeated_message_id_is_refused_and_changes_nothing(store: Store
     assert await types_of(store.events) == ["message_received"]
 
 
-async def test_a_duplicate_fails_alone_among_its_neighbours(store: Store) -> None:
+async def test_a_duplicate_does_not_fail_its_neighbours(store: Store) -> None:
     await store.queue.enqueue(NewMessage("first", CODER, message_id=MessageId("m1")))
 
     results = await asyncio.gather(
@@ -59,7 +59,7 @@ async def test_a_duplicate_fails_alone_among_its_neighbours(store: Store) -> Non
     assert (await store.queue.depth()).pending == 4
 
 
-async def test_the_same_new_id_twice_at_once_is_stored_once(store: Store) -> None:
+async def test_concurrent_messages_with_the_same_id_are_stored_once(store: Store) -> None:
     results = await asyncio.gather(
         *(store.queue.enqueue(NewMessage("x", CODER, message_id=MessageId("same"))) for _ in range(5)),
         return_exceptions=True,
@@ -96,7 +96,7 @@ async def test_parts_share_a_conversation_and_are_named_after_the_first(store: S
     assert (await store.queue.depth()).open_conversations == 1
 
 
-async def test_a_part_whose_id_is_taken_is_named_and_not_the_first_part(store: Store) -> None:
+async def test_the_error_names_the_part_whose_id_is_taken(store: Store) -> None:
     await store.queue.enqueue(NewMessage("there", CODER, message_id=MessageId("web_1.2")))
 
     with pytest.raises(DuplicateMessage) as refused:
@@ -108,7 +108,7 @@ async def test_a_part_whose_id_is_taken_is_named_and_not_the_first_part(store: S
     assert (await store.queue.depth()).pending == 1
 
 
-async def test_a_repeat_of_several_parts_is_named_by_the_first(store: Store) -> None:
+async def test_the_error_for_repeated_parts_names_the_first_part(store: Store) -> None:
     parts = [NewMessage("x", CODER, message_id=MessageId("web_1")), NewMessage("y", TESTER)]
     await store.queue.enqueue_parts(parts)
 
@@ -118,7 +118,7 @@ async def test_a_repeat_of_several_parts_is_named_by_the_first(store: Store) -> 
     assert refused.value.message_id == "web_1"
 
 
-async def test_an_id_that_comes_twice_in_one_call_is_refused(store: Store) -> None:
+async def test_a_duplicate_id_within_one_call_is_refused(store: Store) -> None:
     with pytest.raises(DuplicateMessage) as refused:
         await store.queue.enqueue_many(
             [NewMessage("x", CODER, message_id=MessageId(name)) for name in ("one", "two", "two")]
@@ -140,7 +140,7 @@ async def test_a_message_can_join_a_conversation(store: Store, clock: FakeClock)
     assert stranger.conversation_started_at == clock.now
 
 
-async def test_further_facts_are_recorded_with_the_message(store: Store) -> None:
+async def test_additional_events_are_recorded_with_the_message(store: Store) -> None:
     fact = TeamChainStart(DEV, (CODER, TESTER), CODER)
 
     stored = await store.queue.enqueue(NewMessage("go", CODER, team=DEV, facts=(fact,)))
@@ -150,7 +150,7 @@ async def test_further_facts_are_recorded_with_the_message(store: Store) -> None
     assert started.conversation_id == stored.conversation_id
 
 
-async def test_hostile_text_is_data(store: Store) -> None:
+async def test_hostile_text_is_stored_unchanged(store: Store) -> None:
     text = "'; DROP TABLE messages; -- \x00 \ud83e\udd9e".encode("utf-16", "surrogatepass").decode("utf-16") + "🦞\n[x]"
 
     stored = await store.queue.enqueue(NewMessage(text, CODER, sender="Robert'); --"))
@@ -161,23 +161,23 @@ async def test_hostile_text_is_data(store: Store) -> None:
 
 
 @pytest.mark.parametrize("message_id", ["", "x" * 129])
-async def test_an_unusable_message_id_is_refused(store: Store, message_id: str) -> None:
+async def test_a_message_id_of_invalid_length_is_refused(store: Store, message_id: str) -> None:
     with pytest.raises(InvalidInput, match="1 to 128 characters"):
         await store.queue.enqueue(NewMessage("x", CODER, message_id=MessageId(message_id)))
 
 
-async def test_half_a_character_is_refused_and_changes_nothing(store: Store) -> None:
+async def test_a_lone_surrogate_is_refused_and_changes_nothing(store: Store) -> None:
     with pytest.raises(InvalidInput, match="lone surrogate"):
         await store.queue.enqueue(NewMessage("broken \ud83e", CODER))
     assert await types_of(store.events) == []
 
 
 @pytest.mark.parametrize("agent", ["../evil", "Coder", "a b", "x" * 65])
-async def test_an_agent_id_that_is_none_is_refused(store: Store, agent: str) -> None:
+async def test_an_invalid_agent_id_is_refused(store: Store, agent: str) -> None:
     with pytest.raises(InvalidInput, match="is not an agent id"):
         await store.queue.enqueue(NewMessage("x", AgentId(agent)))
 
 
-async def test_a_message_of_no_parts_is_refused(store: Store) -> None:
+async def test_a_message_without_parts_is_refused(store: Store) -> None:
     with pytest.raises(InvalidInput):
         await store.queue.enqueue_parts([])

@@ -84,7 +84,7 @@ async def test_hand_offs_are_enqueued_with_the_completion(store: Store) -> None:
     ]
 
 
-async def test_a_room_post_reaches_every_other_member_behind_their_own_messages(store: Store) -> None:
+async def test_a_room_post_reaches_every_other_member_at_room_priority(store: Store) -> None:
     await say(store, "announce")
     claim = await take(store)
     post = RoomPost(DEV, "we ship", (TESTER, WRITER), "[Chat room #dev — @coder]:\nwe ship")
@@ -99,7 +99,7 @@ async def test_a_room_post_reaches_every_other_member_behind_their_own_messages(
     assert (line.from_agent, line.message) == (CODER, "we ship")
 
 
-async def test_a_team_conversation_ends_when_nothing_of_it_is_open(store: Store) -> None:
+async def test_a_team_conversation_ends_with_its_last_open_message(store: Store) -> None:
     await store.queue.enqueue(NewMessage("go", CODER, team=DEV))
     await store.queue.complete(await take(store), Outcome("ok", handoffs=(Handoff(TESTER, "test"),)))
     assert "team_chain_end" not in await types_of(store.events)
@@ -158,7 +158,7 @@ async def test_a_stale_holder_changes_nothing(store: Store, verb: str) -> None:
     assert len(await store.responses.pending("api")) == 1
 
 
-async def test_a_stale_holder_in_a_group_fails_alone(store: Store) -> None:
+async def test_a_stale_holder_does_not_fail_its_group(store: Store) -> None:
     for agent in (CODER, WRITER, TESTER):
         await say(store, "x", agent)
     claims = [await take(store, agent) for agent in (CODER, WRITER, TESTER)]
@@ -184,7 +184,7 @@ async def test_a_stale_holder_in_a_group_fails_alone(store: Store) -> None:
     ],
     ids=["answer", "hand-off", "reason", "notice", "stop", "release"],
 )
-async def test_half_of_a_character_is_refused_alone_and_the_claim_stays(
+async def test_a_lone_surrogate_is_refused_and_keeps_the_claim(
     store: Store, finish: Callable[[Store, Claim], Awaitable[object]]
 ) -> None:
     await say(store, "x")
@@ -228,7 +228,7 @@ async def test_a_failed_message_waits_longer_each_time_and_dies_after_five_attem
     assert (await store.queue.depth()).open_conversations == 0
 
 
-async def test_each_message_of_a_failed_run_keeps_its_own_count(store: Store, clock: FakeClock) -> None:
+async def test_attempts_are_counted_per_message(store: Store, clock: FakeClock) -> None:
     first = await say(store, "m0", channel="web")
     await store.queue.fail(await take(store), STUMBLE)
     clock.advance(timedelta(minutes=1))
@@ -285,7 +285,7 @@ async def test_a_time_out_is_retried_once(store: Store, clock: FakeClock) -> Non
     assert message.status is Status.DEAD
 
 
-async def test_a_stopped_run_is_dead_and_the_lane_goes_on(store: Store) -> None:
+async def test_a_stopped_message_is_dead_and_the_lane_continues(store: Store) -> None:
     number = await say(store, "x")
     await say(store, "y")
 
@@ -297,7 +297,7 @@ async def test_a_stopped_run_is_dead_and_the_lane_goes_on(store: Store) -> None:
     assert await run_all(store) == [["y"]]
 
 
-async def test_a_released_message_is_as_it_was(store: Store) -> None:
+async def test_releasing_restores_the_message(store: Store) -> None:
     number = await say(store, "x")
     before = await store.queue.message(number)
 
@@ -310,7 +310,7 @@ async def test_a_released_message_is_as_it_was(store: Store) -> None:
     assert (await take(store)).attempt == 1
 
 
-async def test_a_dead_message_can_be_sent_again_with_a_fresh_budget(store: Store) -> None:
+async def test_a_dead_message_can_be_retried_with_new_attempts(store: Store) -> None:
     number = await say(store, "x")
     await store.queue.stop(await take(store), by="Ada")
 

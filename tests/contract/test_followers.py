@@ -1,4 +1,4 @@
-"""What would share a run that is going on if it started now."""
+"""Followers: waiting messages that would share the current run if it started now."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from tinyagi.domain.messages import MAX_MESSAGES
 from tinyagi.store.store import Store
 
 
-async def test_the_newest_message_of_the_same_chat_follows(store: Store, clock: FakeClock) -> None:
+async def test_the_newest_message_of_the_same_chat_is_a_follower(store: Store, clock: FakeClock) -> None:
     await say(store, "first", channel="web", sender="ada")
     claim = await take(store)
     assert await store.queue.newest_follower(claim) is None
@@ -24,7 +24,7 @@ async def test_the_newest_message_of_the_same_chat_follows(store: Store, clock: 
     assert await store.queue.newest_follower(claim) == newest
 
 
-async def test_other_lines_do_not_follow(store: Store, clock: FakeClock) -> None:
+async def test_messages_of_other_threads_or_later_times_are_no_followers(store: Store, clock: FakeClock) -> None:
     await say(store, "first", channel="web", sender="ada")
     claim = await take(store)
     await say(store, "somebody else", channel="web", sender="bob")
@@ -44,7 +44,7 @@ async def test_a_direct_call_has_no_followers(store: Store, channel: str) -> Non
     assert await store.queue.newest_follower(claim) is None
 
 
-async def test_a_run_of_what_failed_before_has_no_followers(store: Store, clock: FakeClock) -> None:
+async def test_a_run_of_a_retried_message_has_no_followers(store: Store, clock: FakeClock) -> None:
     await say(store, "first", channel="web")
     await store.queue.fail(await take(store), STUMBLE)
     clock.now += 60_000

@@ -1,4 +1,4 @@
-"""Rows that other programs insert, with nothing but the columns the original knows."""
+"""Rows that other programs insert with only the columns of the original."""
 
 import asyncio
 from pathlib import Path
@@ -30,8 +30,8 @@ def insert(database: Path, name: str, text: str, agent: str | None = None, statu
     connection.close()
 
 
-async def until(store: Store, count: int) -> None:
-    """Wait for adoption, which the store starts by itself."""
+async def wait_for_events(store: Store, count: int) -> None:
+    """Wait for adoption, which the store starts in the background."""
     while True:
         seen = store.changes.version
         if len(await store.events.read_after(0)) >= count:
@@ -39,10 +39,10 @@ async def until(store: Store, count: int) -> None:
         await asyncio.wait_for(store.changes.beyond(seen), 60)
 
 
-async def test_a_foreign_row_is_routed_and_given_a_conversation_and_events(store: Store, database: Path) -> None:
+async def test_a_foreign_row_gets_a_lane_a_conversation_and_events(store: Store, database: Path) -> None:
     insert(database, "tg_1", "@coder fix it")
 
-    await until(store, 1)
+    await wait_for_events(store, 1)
 
     claim = await take(store, CODER)
     message = claim.primary
@@ -62,12 +62,12 @@ async def test_a_foreign_row_is_routed_and_given_a_conversation_and_events(store
         ("../evil", "hello", WRITER),
     ],
 )
-async def test_the_lane_is_the_named_agent_else_the_prefix_else_the_default(
+async def test_the_lane_is_the_agent_column_or_the_prefix_or_the_default(
     store: Store, database: Path, agent: str | None, text: str, lane: str
 ) -> None:
     insert(database, "tg_1", text, agent)
 
-    await until(store, 1)
+    await wait_for_events(store, 1)
 
     (event,) = await read_all(store.events)
     assert event.agent == lane
@@ -78,16 +78,16 @@ async def test_the_lane_is_the_named_agent_else_the_prefix_else_the_default(
 async def test_a_foreign_row_for_a_team_goes_to_its_leader_and_keeps_the_team(store: Store, database: Path) -> None:
     insert(database, "tg_1", "@dev ship it")
 
-    await until(store, 1)
+    await wait_for_events(store, 1)
 
     message = (await take(store, CODER)).primary
     assert (message.team, message.conversation_team, message.message) == (DEV, DEV, "@dev ship it")
 
 
-async def test_a_foreign_row_that_is_finished_is_imported_and_not_run(store: Store, database: Path) -> None:
+async def test_a_completed_foreign_row_is_imported_and_not_run(store: Store, database: Path) -> None:
     insert(database, "old_1", "done long ago", "coder", "completed")
 
-    await until(store, 1)
+    await wait_for_events(store, 1)
 
     (event,) = await read_all(store.events)
     assert (event.type, event.payload["table"]) == ("row_imported", "messages")
@@ -97,7 +97,7 @@ async def test_a_foreign_row_that_is_finished_is_imported_and_not_run(store: Sto
     assert message.status is Status.COMPLETED
 
 
-async def test_a_foreign_row_that_its_agent_has_answered_is_not_run_again(store: Store, database: Path) -> None:
+async def test_an_answered_foreign_row_is_not_run_again(store: Store, database: Path) -> None:
     connection = apsw.Connection(str(database))
     with connection:
         connection.execute(INSERT, ("tg_1", "@coder fix it", None, "pending", START, START))
@@ -106,7 +106,7 @@ async def test_a_foreign_row_that_its_agent_has_answered_is_not_run_again(store:
         connection.execute(RESPONSE, ("tg_2", "writer"))
     connection.close()
 
-    await until(store, 4)
+    await wait_for_events(store, 4)
 
     assert await run_all(store, CODER) == [["@coder fix that"]], "another agent answered it"
     answered = await store.queue.message(1)
@@ -115,7 +115,7 @@ async def test_a_foreign_row_that_its_agent_has_answered_is_not_run_again(store:
     assert (await store.queue.depth()).open_conversations == 0
 
 
-async def test_a_foreign_row_is_run_whatever_its_priority(store: Store, database: Path) -> None:
+async def test_a_foreign_row_with_a_passive_priority_is_run(store: Store, database: Path) -> None:
     connection = apsw.Connection(str(database))
     connection.execute(
         "INSERT INTO messages (message_id, channel, sender, message, agent, priority, created_at, updated_at) "
@@ -123,7 +123,7 @@ async def test_a_foreign_row_is_run_whatever_its_priority(store: Store, database
     )
     connection.close()
 
-    await until(store, 1)
+    await wait_for_events(store, 1)
 
     claim = await take(store, CODER)
     assert (claim.primary.message, claim.primary.priority) == ("tidy up", ROOM_PRIORITY)
@@ -145,19 +145,19 @@ async def test_foreign_responses_and_history_reach_the_log(store: Store, databas
     )
     connection.close()
 
-    await until(store, 3)
+    await wait_for_events(store, 3)
 
     assert sorted(await types_of(store.events)) == ["chat_posted", "response_ready", "row_imported"]
     assert [response.message for response in await store.responses.pending("web")] == ["hi"]
 
 
-async def test_many_foreign_rows_are_adopted_in_their_order(store: Store, database: Path) -> None:
+async def test_many_foreign_rows_are_adopted_in_order(store: Store, database: Path) -> None:
     connection = apsw.Connection(str(database))
     with connection:
         connection.executemany(INSERT, [(f"m{n}", f"t{n}", "coder", "pending", START, START) for n in range(1200)])
     connection.close()
 
-    await until(store, 1000)
+    await wait_for_events(store, 1000)
     await store.queue.adopt()
 
     assert (await store.queue.depth()).pending == 1200

@@ -1,4 +1,4 @@
-"""What waits for a budget or a person: held teams, runs that are withheld, and holds that are lifted."""
+"""Waiting for a budget or a person: held teams, withheld runs, and lifted holds."""
 
 from collections.abc import Awaitable, Callable
 
@@ -38,7 +38,7 @@ BOTH_WAYS = pytest.mark.parametrize("claim", [by_claim, by_completion])
 
 @BOTH_WAYS
 @EVERY_BATCHING
-async def test_messages_of_a_held_team_are_passed_over(store: Store, claim: Taking, batching: Batching) -> None:
+async def test_messages_of_a_held_team_are_skipped(store: Store, claim: Taking, batching: Batching) -> None:
     await say(store, "held", team=DEV, sender="a")
     await say(store, "other team", team=OPS, sender="b")
 
@@ -49,7 +49,7 @@ async def test_messages_of_a_held_team_are_passed_over(store: Store, claim: Taki
 
 
 @BOTH_WAYS
-async def test_a_lane_with_nothing_else_gives_nothing(store: Store, claim: Taking) -> None:
+async def test_a_lane_with_only_held_messages_gives_no_claim(store: Store, claim: Taking) -> None:
     await say(store, "held", team=DEV)
 
     assert await claim(store, Batching.THREAD) is None
@@ -57,7 +57,7 @@ async def test_a_lane_with_nothing_else_gives_nothing(store: Store, claim: Takin
 
 
 @EVERY_BATCHING
-async def test_messages_of_a_held_team_are_no_company_either(store: Store, batching: Batching) -> None:
+async def test_messages_of_a_held_team_do_not_join_a_run(store: Store, batching: Batching) -> None:
     await say(store, "question", channel="web", sender="ada")
     await say(store, "for the team", channel="web", sender="ada", team=DEV)
     for priority in (ROOM_PRIORITY, PASSIVE_PRIORITY):
@@ -69,7 +69,7 @@ async def test_messages_of_a_held_team_are_no_company_either(store: Store, batch
     assert texts(taken) == ["question"]
 
 
-async def test_company_is_found_behind_any_number_of_held_posts(store: Store) -> None:
+async def test_a_post_behind_many_held_posts_joins_the_run(store: Store) -> None:
     for _ in range(25):
         await say(store, "held", channel=ROOM_CHANNEL, team=DEV, priority=ROOM_PRIORITY)
     await say(store, "theirs", channel=ROOM_CHANNEL, team=OPS, priority=ROOM_PRIORITY)
@@ -81,14 +81,14 @@ async def test_company_is_found_behind_any_number_of_held_posts(store: Store) ->
     assert texts(taken) == ["question", "theirs"]
 
 
-async def test_a_due_message_of_a_held_team_waits_as_well(store: Store, clock: FakeClock) -> None:
+async def test_a_delayed_message_of_a_held_team_waits_when_due(store: Store, clock: FakeClock) -> None:
     await say(store, "delayed", team=DEV, available_at=clock.now + 5)
     clock.now += 5
 
     assert await by_claim(store, Batching.THREAD) is None
 
 
-async def test_priority_does_not_pull_a_held_message_of_the_same_thread(store: Store) -> None:
+async def test_an_urgent_message_overtakes_a_held_message_of_its_thread(store: Store) -> None:
     await say(store, "held", sender="ada", team=DEV)
     await say(store, "urgent", sender="ada", priority=5)
 
@@ -98,7 +98,7 @@ async def test_priority_does_not_pull_a_held_message_of_the_same_thread(store: S
     assert texts(taken) == ["urgent"]
 
 
-async def test_with_batching_all_nothing_waits_behind_a_held_message_of_its_thread(store: Store) -> None:
+async def test_batching_all_skips_a_held_message_within_a_thread(store: Store) -> None:
     await say(store, "held", sender="ada", team=DEV)
     await say(store, "urgent", sender="ada", priority=5)
     await say(store, "first", sender="bob", priority=9)
@@ -109,7 +109,7 @@ async def test_with_batching_all_nothing_waits_behind_a_held_message_of_its_thre
     assert texts(taken) == ["first", "urgent"]
 
 
-async def test_a_run_that_is_withheld_is_recorded_told_and_its_lane_held(store: Store, clock: FakeClock) -> None:
+async def test_a_withheld_run_is_recorded_with_a_notice_and_holds_its_lane(store: Store, clock: FakeClock) -> None:
     number = await say(store, "x", sender="Ada")
     until = clock.now + 10_000
     fact = BudgetReached("agent:coder", "the daily budget is used up", until)
@@ -119,9 +119,13 @@ async def test_a_run_that_is_withheld_is_recorded_told_and_its_lane_held(store: 
     message = await store.queue.message(number)
     assert message is not None
     assert (message.status, message.retry_count) == ("pending", 0)
-    told = (await read_all(store.events))[-4:]
-    assert [event.type for event in told] == ["message_released", "budget_reached", "response_ready", "lane_held"]
-    assert (told[1].message_id, told[1].agent, told[1].payload["until"]) == (message.message_id, CODER, until)
+    recorded = (await read_all(store.events))[-4:]
+    assert [event.type for event in recorded] == ["message_released", "budget_reached", "response_ready", "lane_held"]
+    assert (recorded[1].message_id, recorded[1].agent, recorded[1].payload["until"]) == (
+        message.message_id,
+        CODER,
+        until,
+    )
     (notice,) = await store.responses.pending("api")
     assert (notice.message, notice.sender, notice.seq) == ("it waits", "Ada", 1)
     (lane,) = await store.lanes.all()
@@ -131,7 +135,7 @@ async def test_a_run_that_is_withheld_is_recorded_told_and_its_lane_held(store: 
     assert (await take(store)).attempt == 1
 
 
-async def test_a_run_may_be_withheld_without_holding_the_lane(store: Store) -> None:
+async def test_a_run_can_be_withheld_without_holding_the_lane(store: Store) -> None:
     await say(store, "x", team=DEV)
     fact = BudgetReached("team:dev", "the daily budget is used up", 5)
 
@@ -142,7 +146,7 @@ async def test_a_run_may_be_withheld_without_holding_the_lane(store: Store) -> N
     assert await by_claim(store, Batching.THREAD) is None
 
 
-async def test_a_room_post_that_is_withheld_tells_nobody(store: Store) -> None:
+async def test_a_withheld_room_post_sends_no_notice(store: Store) -> None:
     await say(store, "post", channel=ROOM_CHANNEL, team=DEV, priority=ROOM_PRIORITY)
     fact = BudgetReached("team:dev", "the daily budget is used up", 5)
 

@@ -49,7 +49,7 @@ async def test_events_can_be_read_by_type(store: Store) -> None:
     assert done.payload["content"] == "done"
 
 
-async def test_facts_of_the_engine_go_into_the_same_log(store: Store) -> None:
+async def test_events_of_the_engine_go_into_the_same_log(store: Store) -> None:
     await store.events.append(ProcessorStart("me"))
     await store.events.append(LaneResumed(), agent=CODER)
 
@@ -69,7 +69,7 @@ async def test_a_cursor_never_moves_back(store: Store) -> None:
     assert await store.events.cursor("lake") is None
 
 
-async def test_completed_messages_and_acked_responses_go_after_a_day(store: Store, clock: FakeClock) -> None:
+async def test_completed_messages_and_acked_responses_are_pruned_after_a_day(store: Store, clock: FakeClock) -> None:
     await finish_one(store)
     clock.advance(DAY)
     assert await store.queue.prune(Retention()) == NOTHING
@@ -81,7 +81,7 @@ async def test_completed_messages_and_acked_responses_go_after_a_day(store: Stor
     assert len(await store.history.of_agent(CODER)) == 2
 
 
-async def test_pending_and_dead_messages_stay(store: Store, clock: FakeClock) -> None:
+async def test_pending_and_dead_messages_are_kept(store: Store, clock: FakeClock) -> None:
     await say(store, "dead")
     await store.queue.stop(await take(store), by="Ada")
     await say(store, "pending", WRITER)
@@ -93,7 +93,7 @@ async def test_pending_and_dead_messages_stay(store: Store, clock: FakeClock) ->
     assert (depth.pending, depth.dead) == (1, 1)
 
 
-async def test_events_go_after_a_week_and_ids_are_not_given_again(store: Store, clock: FakeClock) -> None:
+async def test_events_are_pruned_after_a_week_and_ids_are_not_reused(store: Store, clock: FakeClock) -> None:
     await finish_one(store)
     head = (await store.events.bounds()).head
     clock.advance(timedelta(days=7, seconds=1))
@@ -106,7 +106,7 @@ async def test_events_go_after_a_week_and_ids_are_not_given_again(store: Store, 
     assert [event.id for event in await read_all(store.events)] == [head + 1]
 
 
-async def test_nothing_goes_before_every_reader_has_it(store: Store, clock: FakeClock) -> None:
+async def test_rows_are_kept_until_every_reader_has_them(store: Store, clock: FakeClock) -> None:
     await finish_one(store, "first")
     seen = (await store.events.bounds()).head
     await finish_one(store, "second")
@@ -121,7 +121,7 @@ async def test_nothing_goes_before_every_reader_has_it(store: Store, clock: Fake
     assert (await store.queue.prune(Retention())).messages == 1
 
 
-async def test_pruning_goes_on_beyond_one_slice(store: Store, clock: FakeClock) -> None:
+async def test_pruning_continues_beyond_one_slice(store: Store, clock: FakeClock) -> None:
     claims = []
     for number in range(30):
         await say(store, str(number))
@@ -135,7 +135,7 @@ async def test_pruning_goes_on_beyond_one_slice(store: Store, clock: FakeClock) 
     assert (report.messages, report.unfetched) == (30, 30)
 
 
-async def test_an_id_stays_taken_as_long_as_its_conversation_lives(store: Store, clock: FakeClock) -> None:
+async def test_an_id_stays_taken_while_its_conversation_is_open(store: Store, clock: FakeClock) -> None:
     await say(store, "root", message_id=MessageId("m1"))
     await store.queue.complete(await take(store), Outcome("ok", handoffs=(Handoff(WRITER, "go on"),)))
     clock.advance(timedelta(days=2))
@@ -152,7 +152,7 @@ async def test_an_id_stays_taken_as_long_as_its_conversation_lives(store: Store,
     assert await say(store, "again", message_id=MessageId("m1")) > 2
 
 
-async def test_an_id_stays_taken_as_long_as_its_answer_is_there(store: Store, clock: FakeClock) -> None:
+async def test_an_id_stays_taken_until_its_answer_is_pruned(store: Store, clock: FakeClock) -> None:
     await say(store, "first", message_id=MessageId("m1"))
     await store.queue.complete(await take(store), Outcome("done"))
     clock.advance(timedelta(days=2))
@@ -170,7 +170,7 @@ async def test_an_id_stays_taken_as_long_as_its_answer_is_there(store: Store, cl
     assert [response.message for response in await store.responses.pending("api")] == ["done again"]
 
 
-async def test_an_id_is_free_again_once_an_answer_that_another_tool_stored_is_gone(
+async def test_an_id_stays_taken_until_a_foreign_answer_is_pruned(
     store: Store, database: Path, clock: FakeClock
 ) -> None:
     await say(store, "first", message_id=MessageId("m1"))
@@ -214,7 +214,7 @@ async def test_history_is_paged_newest_first_between_two_ids(store: Store) -> No
     assert [entry.content for entry in everything] == ["w4", "4", "w3"]
 
 
-async def test_history_pages_reach_over_what_is_indexed_and_what_is_not_yet(store: Store) -> None:
+async def test_history_pages_cover_indexed_and_unindexed_rows(store: Store) -> None:
     await store.queue.enqueue_many([NewMessage(str(n), (CODER, WRITER)[n % 2]) for n in range(4500)])
     await store.queue.enqueue_many([NewMessage(f"young {n}", (CODER, WRITER)[n % 2]) for n in range(6)])
 
@@ -242,7 +242,7 @@ async def test_depth_counts_per_status_and_per_lane(store: Store) -> None:
     assert depth.open_conversations == 2
 
 
-async def test_pages_without_internal_lines_are_as_long_as_others(store: Store) -> None:
+async def test_pages_without_internal_lines_are_full(store: Store) -> None:
     written = [
         NewMessage(str(n), CODER, from_agent=None if n % 3 else WRITER, channel="chatroom" if n % 3 == 1 else "api")
         for n in range(4500)

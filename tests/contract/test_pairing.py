@@ -1,4 +1,4 @@
-"""Pairing: unknown people get a code for an hour, and whoever the owner approves may write."""
+"""Pairing: unknown people get a code for an hour, and approved people may write."""
 
 import asyncio
 from datetime import timedelta
@@ -22,7 +22,7 @@ async def ask(store: Store, sender_id: str = "1", channel: str = "telegram", sen
     return request
 
 
-async def test_a_stranger_gets_a_code_that_lives_for_an_hour(store: Store, clock: FakeClock) -> None:
+async def test_an_unknown_sender_gets_a_code_for_an_hour(store: Store, clock: FakeClock) -> None:
     request = await ask(store)
 
     assert len(request.code) == CODE_LENGTH
@@ -32,7 +32,7 @@ async def test_a_stranger_gets_a_code_that_lives_for_an_hour(store: Store, clock
     assert not await store.pairing.is_approved("telegram", "1")
 
 
-async def test_asking_again_tells_the_same_code(store: Store, clock: FakeClock) -> None:
+async def test_asking_again_returns_the_same_code_until_it_expires(store: Store, clock: FakeClock) -> None:
     first = await ask(store)
     clock.now += HOUR - 1
 
@@ -43,14 +43,14 @@ async def test_asking_again_tells_the_same_code(store: Store, clock: FakeClock) 
     assert await store.pairing.pending() == (second,)
 
 
-async def test_everybody_has_a_code_of_their_own(store: Store) -> None:
+async def test_every_sender_gets_a_different_code(store: Store) -> None:
     codes = await asyncio.gather(*(ask(store, str(number)) for number in range(20)), ask(store, "1", "discord"))
 
     assert len({request.code for request in codes}) == 21
     assert len(await store.pairing.pending()) == 21
 
 
-async def test_no_more_than_a_hundred_wait(store: Store, clock: FakeClock) -> None:
+async def test_at_most_a_hundred_requests_are_pending(store: Store, clock: FakeClock) -> None:
     first = await ask(store, "0")
     clock.now += 1
     for number in range(1, MAX_PENDING):
@@ -63,7 +63,7 @@ async def test_no_more_than_a_hundred_wait(store: Store, clock: FakeClock) -> No
     assert await store.pairing.ask("telegram", "later", "Eve") is None
 
 
-async def test_who_is_approved_may_write(store: Store, clock: FakeClock) -> None:
+async def test_an_approved_sender_may_write(store: Store, clock: FakeClock) -> None:
     request = await ask(store)
     clock.now += 7
 
@@ -77,7 +77,7 @@ async def test_who_is_approved_may_write(store: Store, clock: FakeClock) -> None
     assert await store.pairing.pending() == ()
 
 
-async def test_a_code_is_approved_once(store: Store) -> None:
+async def test_a_code_can_be_approved_once(store: Store) -> None:
     request = await ask(store)
     await store.pairing.approve(request.code)
 
@@ -85,7 +85,7 @@ async def test_a_code_is_approved_once(store: Store) -> None:
         await store.pairing.approve(request.code)
 
 
-async def test_an_expired_code_is_as_good_as_none(store: Store, clock: FakeClock) -> None:
+async def test_an_expired_code_is_unknown(store: Store, clock: FakeClock) -> None:
     request = await ask(store)
     clock.now = request.expires_at
 
@@ -97,7 +97,7 @@ async def test_an_expired_code_is_as_good_as_none(store: Store, clock: FakeClock
     assert not await store.pairing.is_approved("telegram", "1")
 
 
-async def test_a_rejected_code_is_gone(store: Store) -> None:
+async def test_a_rejected_code_is_unknown(store: Store) -> None:
     request = await ask(store)
 
     await store.pairing.reject(request.code.lower())
@@ -109,7 +109,7 @@ async def test_a_rejected_code_is_gone(store: Store) -> None:
         await store.pairing.reject(request.code)
 
 
-async def test_who_is_unpaired_has_to_ask_again(store: Store) -> None:
+async def test_an_unpaired_sender_is_no_longer_approved(store: Store) -> None:
     await store.pairing.approve((await ask(store)).code)
     other = await store.pairing.approve((await ask(store, "2", sender="Grace")).code)
 
@@ -121,9 +121,7 @@ async def test_who_is_unpaired_has_to_ask_again(store: Store) -> None:
         await store.pairing.unpair("telegram", "1")
 
 
-async def test_who_is_approved_twice_keeps_the_first_approval_under_the_latest_name(
-    store: Store, clock: FakeClock
-) -> None:
+async def test_a_second_approval_updates_only_the_name(store: Store, clock: FakeClock) -> None:
     first = await store.pairing.approve((await ask(store)).code)
     clock.now += 5
 
@@ -133,7 +131,7 @@ async def test_who_is_approved_twice_keeps_the_first_approval_under_the_latest_n
     assert await store.pairing.approved() == (again,)
 
 
-async def test_people_who_were_approved_elsewhere_come_as_they_are_and_who_is_here_stays(store: Store) -> None:
+async def test_imported_people_are_approved_and_existing_ones_stay(store: Store) -> None:
     here = await store.pairing.approve((await ask(store)).code)
     bob = PairedSender("discord", "9", "Bob", 5, "HGFEDCBA")
     cy = PairedSender("telegram", "2", "Cy", 6, None)

@@ -1,4 +1,4 @@
-"""Claims of processes that are gone. Owners are made up here; tests/e2e kills real ones."""
+"""Claims of dead processes. The owners here are invented; tests/e2e kills real processes."""
 
 import random
 from collections.abc import AsyncIterator, Callable
@@ -25,7 +25,7 @@ Alive = Callable[[ProcessIdentity], bool | None]
 
 @asynccontextmanager
 async def two_stores(database: Path, clock: FakeClock, alive: Alive) -> AsyncIterator[tuple[Store, Store]]:
-    """A holder, and a second process that may recover what the first one holds."""
+    """A holder, and a second process that may recover its claims."""
     async with (
         await Store.open(database, clock=clock, owner=HERE, dice=random.Random(1)) as holder,
         await Store.open(database, clock=clock, alive=alive, dice=random.Random(2)) as other,
@@ -49,7 +49,7 @@ async def test_a_dead_process_loses_its_claim_at_once(database: Path, clock: Fak
             await holder.queue.complete(claim, Outcome("too late"))
 
 
-async def test_lost_claims_are_named_and_can_be_taken_back_one_by_one(database: Path, clock: FakeClock) -> None:
+async def test_lost_claims_are_listed_and_can_be_recovered_one_by_one(database: Path, clock: FakeClock) -> None:
     async with two_stores(database, clock, lambda owner: owner != HERE) as (holder, other):
         for agent in (CODER, TESTER, WRITER):
             await say(holder, "x", agent)
@@ -64,7 +64,7 @@ async def test_lost_claims_are_named_and_can_be_taken_back_one_by_one(database: 
         assert (await other.queue.depth()).processing == 1
 
 
-async def test_recovery_goes_by_the_policy_it_is_given(database: Path, clock: FakeClock) -> None:
+async def test_recovery_follows_the_given_policy(database: Path, clock: FakeClock) -> None:
     async with two_stores(database, clock, lambda owner: False) as (holder, other):
         number = await say(holder, "x")
         await take(holder)
@@ -103,7 +103,7 @@ async def test_a_process_of_another_host_is_judged_by_its_lease(database: Path, 
             await holder.queue.renew(claim)
 
 
-async def test_a_message_whose_process_dies_again_and_again_is_dead(database: Path, clock: FakeClock) -> None:
+async def test_a_message_is_dead_after_five_crashes(database: Path, clock: FakeClock) -> None:
     async with two_stores(database, clock, lambda owner: False) as (holder, other):
         number = await say(holder, "poison")
         for _ in range(5):

@@ -14,7 +14,7 @@ from tinyagi.domain.runs import Outcome
 from tinyagi.store.store import Store
 
 
-async def tell(store: Store, text: str, person: str = "Ada", channel: str = "telegram") -> int:
+async def send_response(store: Store, text: str, person: str = "Ada", channel: str = "telegram") -> int:
     return (await store.responses.send(NewResponse(channel, person, text, sender_id=person))).id
 
 
@@ -23,16 +23,16 @@ async def waiting(store: Store, channel: str = "telegram") -> list[str]:
 
 
 async def test_responses_wait_for_their_channel_oldest_first(store: Store) -> None:
-    await tell(store, "one")
-    await tell(store, "other", channel="discord")
-    await tell(store, "two")
+    await send_response(store, "one")
+    await send_response(store, "other", channel="discord")
+    await send_response(store, "two")
 
     assert await waiting(store) == ["one", "two"]
     assert [response.message for response in await store.responses.recent(limit=2)] == ["two", "other"]
     assert (await store.queue.depth()).outgoing == 3
 
 
-async def test_a_proactive_response_has_an_id_of_its_own(store: Store) -> None:
+async def test_a_proactive_response_gets_an_id(store: Store) -> None:
     response = await store.responses.send(NewResponse("telegram", "Ada", "hello", agent=CODER, files=("a.md",)))
 
     assert response.message_id.startswith("proactive_")
@@ -40,7 +40,7 @@ async def test_a_proactive_response_has_an_id_of_its_own(store: Store) -> None:
 
 
 async def test_an_acknowledged_response_is_done(store: Store) -> None:
-    number = await tell(store, "one")
+    number = await send_response(store, "one")
 
     await store.responses.ack(number)
     await store.responses.ack(number)
@@ -51,10 +51,10 @@ async def test_an_acknowledged_response_is_done(store: Store) -> None:
         await store.responses.ack(999)
 
 
-async def test_a_failing_response_backs_off_and_holds_only_its_chat(store: Store, clock: FakeClock) -> None:
-    first = await tell(store, "one", "Ada")
-    await tell(store, "two", "Ada")
-    await tell(store, "three", "Grace")
+async def test_a_failing_response_backs_off_and_holds_back_only_its_chat(store: Store, clock: FakeClock) -> None:
+    first = await send_response(store, "one", "Ada")
+    await send_response(store, "two", "Ada")
+    await send_response(store, "three", "Grace")
 
     assert await store.responses.fail(first, "503")
 
@@ -65,10 +65,10 @@ async def test_a_failing_response_backs_off_and_holds_only_its_chat(store: Store
     assert await waiting(store) == ["two", "three"]
 
 
-async def test_what_a_failed_response_holds_back_follows_it_when_it_is_given_up(store: Store, clock: FakeClock) -> None:
-    first = await tell(store, "one", "Ada")
+async def test_later_responses_are_delivered_after_a_response_fails_for_good(store: Store, clock: FakeClock) -> None:
+    first = await send_response(store, "one", "Ada")
     for number in range(150):
-        await tell(store, f"later {number}", "Ada")
+        await send_response(store, f"later {number}", "Ada")
     while await store.responses.fail(first, "gone"):
         assert await waiting(store) == []
         clock.advance(timedelta(hours=1))
@@ -82,7 +82,7 @@ async def test_what_a_failed_response_holds_back_follows_it_when_it_is_given_up(
     assert delivered == [f"later {number}" for number in range(150)]
 
 
-async def test_people_without_an_id_are_told_apart_by_name(store: Store) -> None:
+async def test_people_without_an_id_are_distinguished_by_name(store: Store) -> None:
     for person in ("Ada", "Grace"):
         await store.responses.send(NewResponse("telegram", person, f"to {person}"))
     (first, _) = await store.responses.pending("telegram")
@@ -93,7 +93,7 @@ async def test_people_without_an_id_are_told_apart_by_name(store: Store) -> None
 
 
 async def test_a_response_fails_for_good_after_ten_tries(store: Store, clock: FakeClock) -> None:
-    number = await tell(store, "one")
+    number = await send_response(store, "one")
     tries = 0
     while await store.responses.fail(number, "gone"):
         tries += 1
@@ -106,11 +106,11 @@ async def test_a_response_fails_for_good_after_ten_tries(store: Store, clock: Fa
         await store.responses.ack(number)
 
 
-async def test_what_nobody_fetches_for_a_week_fails_and_stays_visible(store: Store, clock: FakeClock) -> None:
+async def test_an_unfetched_response_fails_after_a_week_and_stays_visible(store: Store, clock: FakeClock) -> None:
     await say(store, "x")
     await store.queue.complete(await take(store), Outcome("answer"))
     clock.advance(timedelta(days=7, seconds=1))
-    await tell(store, "young")
+    await send_response(store, "young")
 
     report = await store.queue.prune(Retention())
 
@@ -121,7 +121,9 @@ async def test_what_nobody_fetches_for_a_week_fails_and_stays_visible(store: Sto
 
 
 @pytest.mark.parametrize("channel", ["heartbeat", "schedule", "board"])
-async def test_an_answer_that_nobody_fetches_waits_for_nobody(store: Store, clock: FakeClock, channel: str) -> None:
+async def test_a_response_to_a_channel_without_clients_is_acked_at_once(
+    store: Store, clock: FakeClock, channel: str
+) -> None:
     await store.queue.enqueue(NewMessage("anything new?", CODER, channel=channel))
     claim = await store.queue.claim(CODER)
     assert claim is not None

@@ -1,4 +1,4 @@
-"""Chat rooms: a person's line, and posts that wake nobody."""
+"""Chat rooms: posts by people, and passive posts."""
 
 from datetime import timedelta
 
@@ -34,7 +34,7 @@ async def waking(store: Store, text: str, agent: AgentId = CODER) -> int:
     return await say(store, text, agent, channel=ROOM_CHANNEL, team=DEV, priority=ROOM_PRIORITY)
 
 
-async def test_a_persons_line_reaches_every_member_as_one_conversation_of_the_team(store: Store) -> None:
+async def test_a_persons_post_reaches_every_member_as_one_conversation(store: Store) -> None:
     line = await store.queue.post(LINE, sender="Ada")
 
     assert (line.team_id, line.from_agent, line.message) == (DEV, "Ada", "lunch?")
@@ -50,7 +50,7 @@ async def test_a_persons_line_reaches_every_member_as_one_conversation_of_the_te
     assert (await types_of(store.events))[:3] == ["chat_posted", "message_received", "message_received"]
 
 
-async def test_the_conversation_of_a_persons_line_ends_once_with_its_last_member(store: Store) -> None:
+async def test_the_conversation_of_a_persons_post_ends_with_its_last_member(store: Store) -> None:
     await store.queue.post(LINE, sender="Ada")
 
     await store.queue.complete(await take(store, CODER), Outcome("yes"))
@@ -62,7 +62,7 @@ async def test_the_conversation_of_a_persons_line_ends_once_with_its_last_member
     assert await store.responses.recent() == ()
 
 
-async def test_a_line_in_an_empty_room_is_just_a_line(store: Store) -> None:
+async def test_a_post_in_an_empty_room_is_only_stored(store: Store) -> None:
     line = await store.queue.post(RoomPost(DEV, "anybody?", (), "x"), sender="Ada")
 
     assert await store.history.of_room(DEV) == (line,)
@@ -70,7 +70,7 @@ async def test_a_line_in_an_empty_room_is_just_a_line(store: Store) -> None:
     assert (await store.queue.depth()).pending == 0
 
 
-async def test_a_persons_line_that_wakes_nobody_waits_for_each_members_next_run(store: Store) -> None:
+async def test_a_persons_passive_post_waits_for_each_members_next_run(store: Store) -> None:
     await store.queue.post(RoomPost(DEV, "fyi", (CODER,), "fyi", wakes=False), sender="Ada")
 
     assert await store.queue.claim(CODER) is None
@@ -78,7 +78,7 @@ async def test_a_persons_line_that_wakes_nobody_waits_for_each_members_next_run(
     assert texts(await take(store)) == ["question", "fyi"]
 
 
-async def test_lines_in_a_persons_message_are_posted_with_it(store: Store) -> None:
+async def test_posts_in_a_persons_message_are_stored_with_it(store: Store) -> None:
     parts = [NewMessage("@coder look", CODER, sender="Ada", message_id=MessageId("m1"))]
 
     (stored,) = await store.queue.enqueue_parts(parts, posts=[LINE])
@@ -92,7 +92,7 @@ async def test_lines_in_a_persons_message_are_posted_with_it(store: Store) -> No
     assert len(await store.history.of_room(DEV)) == 1
 
 
-async def test_a_message_is_not_stored_without_a_line_that_is_refused(store: Store) -> None:
+async def test_a_message_with_a_refused_post_is_not_stored(store: Store) -> None:
     with pytest.raises(InvalidInput, match="lone surrogate"):
         await store.queue.enqueue_parts([NewMessage("x", CODER)], posts=[RoomPost(DEV, "\ud800", (), "")])
 
@@ -100,14 +100,14 @@ async def test_a_message_is_not_stored_without_a_line_that_is_refused(store: Sto
 
 
 @pytest.mark.parametrize("line", [RoomPost(DEV, "\ud800", (), ""), RoomPost(DEV, "x", (CODER,), "\ud800")])
-async def test_a_line_that_no_database_can_store_is_refused(store: Store, line: RoomPost) -> None:
+async def test_a_post_with_a_lone_surrogate_is_refused(store: Store, line: RoomPost) -> None:
     with pytest.raises(InvalidInput, match="lone surrogate"):
         await store.queue.post(line, sender="Ada")
 
     assert await store.history.of_room(DEV) == ()
 
 
-async def test_an_agents_post_that_wakes_nobody_is_passive_for_every_member(store: Store) -> None:
+async def test_an_agents_passive_post_is_passive_for_every_member(store: Store) -> None:
     await say(store, "announce")
     post = RoomPost(DEV, "fyi", (TESTER, WRITER), "fyi", wakes=False)
 
@@ -118,7 +118,7 @@ async def test_an_agents_post_that_wakes_nobody_is_passive_for_every_member(stor
     assert await claimable(store) == ()
 
 
-async def test_a_hand_off_from_a_room_is_a_line_of_its_own(store: Store) -> None:
+async def test_a_hand_off_from_a_room_has_its_own_thread(store: Store) -> None:
     await waking(store, "who tests?")
 
     (handed,) = await store.queue.complete(await take(store), Outcome("you", handoffs=(Handoff(TESTER, "test", DEV),)))
@@ -126,14 +126,14 @@ async def test_a_hand_off_from_a_room_is_a_line_of_its_own(store: Store) -> None
     assert handed.thread == f"@coder/{handed.conversation_id}"
 
 
-async def test_a_post_that_is_too_long_to_come_along_wakes_all_the_same(store: Store) -> None:
+async def test_a_passive_post_too_long_to_join_a_run_wakes_the_member(store: Store) -> None:
     await store.queue.post(RoomPost(DEV, "long", (CODER,), "x" * 20_000, wakes=False), sender="Ada")
 
     assert (await take(store)).primary.priority == ROOM_PRIORITY
 
 
 @pytest.mark.parametrize("batching", list(Batching))
-async def test_passive_posts_start_no_run_and_come_along_with_any(store: Store, batching: Batching) -> None:
+async def test_passive_posts_start_no_run_and_join_the_next_one(store: Store, batching: Batching) -> None:
     await passive(store, "p1")
     await passive(store, "p2")
 
@@ -143,7 +143,7 @@ async def test_passive_posts_start_no_run_and_come_along_with_any(store: Store, 
     assert texts(await take(store, batching=batching)) == ["question", "p1", "p2"]
 
 
-async def test_batching_none_takes_passive_posts_and_no_waking_ones(store: Store) -> None:
+async def test_batching_none_joins_passive_posts_only(store: Store) -> None:
     await passive(store, "p1")
     await waking(store, "w1")
     await say(store, "question")
@@ -151,14 +151,14 @@ async def test_batching_none_takes_passive_posts_and_no_waking_ones(store: Store
     assert await run_all(store, batching=Batching.NONE) == [["question", "p1"], ["w1"]]
 
 
-async def test_posts_of_a_room_share_a_run_also_without_another_message(store: Store) -> None:
+async def test_waking_posts_of_a_room_share_a_run(store: Store) -> None:
     await waking(store, "w1")
     await waking(store, "w2")
 
     assert await run_all(store) == [["w1", "w2"]]
 
 
-async def test_with_batching_all_passive_posts_take_only_places_that_are_left(store: Store) -> None:
+async def test_with_batching_all_passive_posts_fill_only_free_places(store: Store) -> None:
     await passive(store, "p1")
     await passive(store, "p2")
     await say(store, "older", sender="a")
@@ -188,7 +188,7 @@ async def test_with_batching_none_a_passive_post_does_not_overtake_a_waking_one_
     assert await run_all(store, batching=Batching.NONE) == [["question", "p1"], ["w1", "p2"]]
 
 
-async def test_a_waking_post_takes_older_passive_ones_of_its_room_with_it(store: Store) -> None:
+async def test_older_passive_posts_join_the_run_of_a_waking_post(store: Store) -> None:
     await passive(store, "p1")
     await waking(store, "w1")
 
@@ -199,7 +199,7 @@ async def test_a_waking_post_takes_older_passive_ones_of_its_room_with_it(store:
 
 
 @pytest.mark.parametrize("batching", list(Batching))
-async def test_a_passive_post_holds_back_nothing(store: Store, batching: Batching) -> None:
+async def test_a_passive_post_does_not_hold_back_others(store: Store, batching: Batching) -> None:
     await passive(store, "p1")
     await waking(store, "w1")
     await say(store, "urgent", channel=ROOM_CHANNEL, team=DEV, priority=5)
@@ -210,7 +210,7 @@ async def test_a_passive_post_holds_back_nothing(store: Store, batching: Batchin
     assert (await store.queue.depth()).pending == 0
 
 
-async def test_a_passive_post_of_a_failed_run_is_tried_again_by_itself(store: Store, clock: FakeClock) -> None:
+async def test_a_passive_post_of_a_failed_run_is_retried_alone(store: Store, clock: FakeClock) -> None:
     number = await passive(store, "p1")
     await say(store, "question")
     await store.queue.fail(await take(store), STUMBLE)
@@ -232,7 +232,7 @@ async def test_a_passive_post_is_passive_again_after_a_run_that_used_no_attempt(
     assert await run_all(store) == [["question", "p1"]]
 
 
-async def test_a_passive_post_that_died_wakes_when_a_person_sends_it_again(store: Store) -> None:
+async def test_a_retried_dead_passive_post_wakes(store: Store) -> None:
     number = await passive(store, "p1")
     await say(store, "question")
     await store.queue.stop(await take(store), by="Ada")
@@ -241,9 +241,7 @@ async def test_a_passive_post_that_died_wakes_when_a_person_sends_it_again(store
     assert await run_all(store) == [["p1"]]
 
 
-async def test_a_lane_with_nothing_but_passive_or_later_messages_is_not_claimable(
-    store: Store, clock: FakeClock
-) -> None:
+async def test_a_lane_with_only_passive_or_delayed_messages_is_not_claimable(store: Store, clock: FakeClock) -> None:
     await passive(store, "p1")
     await say(store, "later", WRITER, available_at=clock.now + 1000)
     assert await claimable(store) == ()

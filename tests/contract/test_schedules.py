@@ -1,4 +1,4 @@
-"""Schedules: edited by people, due in time, and sent once for each due time, whoever else is there to send."""
+"""Schedules: editing, due times, and that each due time is sent once, even by several processes."""
 
 import asyncio
 import random
@@ -21,7 +21,7 @@ ONCE = NewSchedule("once", CODER, "remind", run_at=500)
 MESSAGE = NewMessage("report", CODER, channel="schedule", sender="Scheduler")
 
 
-def kept(before: Schedule, _: Schedule) -> int | None:
+def keep_due_time(before: Schedule, _: Schedule) -> int | None:
     """An edit that leaves the due time."""
     return before.next_at
 
@@ -29,7 +29,7 @@ def kept(before: Schedule, _: Schedule) -> int | None:
 async def fire(
     store: Store, schedule: Schedule, message: NewMessage | None = MESSAGE, *, next_at: int | None
 ) -> Message | None:
-    """Fire it for the due time at which it was seen."""
+    """Fire it for the due time that the caller has read."""
     assert schedule.next_at is not None
     return await store.schedules.fire(
         schedule.id, schedule.next_at, message=lambda _: message, next_at=lambda _: next_at
@@ -77,8 +77,8 @@ async def test_a_label_belongs_to_one_schedule(store: Store) -> None:
     with pytest.raises(Conflict, match="daily"):
         await store.schedules.add(replace(ONCE, label="daily"), next_at=500)
     with pytest.raises(Conflict, match="daily"):
-        await store.schedules.change(once.id, {"label": "daily"}, next_at=kept)
-    assert (await store.schedules.change(daily.id, {"label": "daily"}, next_at=kept)).label == "daily"
+        await store.schedules.change(once.id, {"label": "daily"}, next_at=keep_due_time)
+    assert (await store.schedules.change(daily.id, {"label": "daily"}, next_at=keep_due_time)).label == "daily"
     assert len(await store.schedules.all()) == 2
 
 
@@ -94,16 +94,16 @@ async def test_a_schedule_has_a_label_and_either_cron_or_an_instant(store: Store
         await store.schedules.add(bad, next_at=1000)
     with pytest.raises(InvalidInput):
         await store.schedules.change(
-            stored.id, {"label": bad.label, "cron": bad.cron, "run_at": bad.run_at}, next_at=kept
+            stored.id, {"label": bad.label, "cron": bad.cron, "run_at": bad.run_at}, next_at=keep_due_time
         )
     assert await store.schedules.all() == (stored,)
 
 
-async def test_of_a_schedule_the_given_fields_are_changed_and_no_others(store: Store, clock: FakeClock) -> None:
+async def test_changing_a_schedule_changes_only_the_given_fields(store: Store, clock: FakeClock) -> None:
     stored = await store.schedules.add(DAILY, next_at=1000)
     clock.now += 5
 
-    relabelled = await store.schedules.change(stored.id, {"label": "l"}, next_at=kept)
+    relabelled = await store.schedules.change(stored.id, {"label": "l"}, next_at=keep_due_time)
     assert relabelled == replace(stored, label="l", updated_at=clock.now)
     changed = await store.schedules.change(
         stored.id,
@@ -117,7 +117,7 @@ async def test_of_a_schedule_the_given_fields_are_changed_and_no_others(store: S
     assert await store.schedules.all() == (changed,)
 
 
-async def test_an_edit_sees_the_schedule_before_and_after_it_and_may_be_refused(store: Store) -> None:
+async def test_a_refused_edit_changes_nothing(store: Store) -> None:
     stored = await store.schedules.add(DAILY, next_at=1000)
     seen = []
 
@@ -132,12 +132,12 @@ async def test_an_edit_sees_the_schedule_before_and_after_it_and_may_be_refused(
     assert await store.schedules.all() == (stored,)
 
 
-async def test_what_is_not_there_is_not_found(store: Store) -> None:
+async def test_an_unknown_schedule_is_not_found(store: Store) -> None:
     stored = await store.schedules.add(DAILY, next_at=1000)
     await store.schedules.delete(stored.id)
 
     for call in (
-        store.schedules.change(stored.id, {"label": "l"}, next_at=kept),
+        store.schedules.change(stored.id, {"label": "l"}, next_at=keep_due_time),
         store.schedules.delete(ScheduleId("sched_0")),
     ):
         with pytest.raises(NotFound, match="schedule list"):
@@ -145,7 +145,7 @@ async def test_what_is_not_there_is_not_found(store: Store) -> None:
     assert await store.schedules.all() == ()
 
 
-async def test_due_is_what_is_enabled_and_whose_instant_has_come(store: Store) -> None:
+async def test_enabled_schedules_are_due_from_their_next_time(store: Store) -> None:
     assert await store.schedules.next_due_at() is None
     daily = await store.schedules.add(DAILY, next_at=1000)
     once = await store.schedules.add(ONCE, next_at=500)
@@ -158,7 +158,7 @@ async def test_due_is_what_is_enabled_and_whose_instant_has_come(store: Store) -
     assert await store.schedules.due(1000) == (once, daily)
 
 
-async def test_firing_sends_the_message_and_goes_on(store: Store) -> None:
+async def test_firing_sends_the_message_and_sets_the_next_time(store: Store) -> None:
     daily = await store.schedules.add(DAILY, next_at=1000)
 
     sent = await fire(store, daily, next_at=2000)
@@ -170,7 +170,7 @@ async def test_firing_sends_the_message_and_goes_on(store: Store) -> None:
     assert await store.schedules.due(1999) == ()
 
 
-async def test_what_fires_for_the_last_time_is_never_due_again(store: Store) -> None:
+async def test_a_schedule_is_disabled_after_its_last_time(store: Store) -> None:
     once = await store.schedules.add(ONCE, next_at=500)
 
     await fire(store, once, next_at=None)
@@ -181,7 +181,7 @@ async def test_what_fires_for_the_last_time_is_never_due_again(store: Store) -> 
     assert await fire(store, once, next_at=None) is None
 
 
-async def test_a_due_time_without_a_message_is_passed_over(store: Store) -> None:
+async def test_a_due_time_without_a_message_is_skipped(store: Store) -> None:
     daily = await store.schedules.add(DAILY, next_at=1000)
     once = await store.schedules.add(ONCE, next_at=500)
 
@@ -192,9 +192,9 @@ async def test_a_due_time_without_a_message_is_passed_over(store: Store) -> None
     assert await pending(store) == 0
 
 
-async def test_what_is_sent_and_what_comes_next_are_made_from_the_schedule_as_it_is_stored(store: Store) -> None:
+async def test_message_and_next_time_are_made_from_the_stored_schedule(store: Store) -> None:
     seen = await store.schedules.add(DAILY, next_at=1000)
-    await store.schedules.change(seen.id, {"message": "another text", "cron": "0 10 * * *"}, next_at=kept)
+    await store.schedules.change(seen.id, {"message": "another text", "cron": "0 10 * * *"}, next_at=keep_due_time)
 
     sent = await store.schedules.fire(
         seen.id,
@@ -208,7 +208,7 @@ async def test_what_is_sent_and_what_comes_next_are_made_from_the_schedule_as_it
     assert (await find(store, seen.id)).next_at == 2000
 
 
-async def test_a_due_time_is_sent_once_however_often_it_is_fired(store: Store) -> None:
+async def test_concurrent_fires_of_a_due_time_send_one_message(store: Store) -> None:
     daily = await store.schedules.add(DAILY, next_at=1000)
 
     sent = await asyncio.gather(*(fire(store, daily, next_at=2000) for _ in range(5)))
@@ -218,9 +218,7 @@ async def test_a_due_time_is_sent_once_however_often_it_is_fired(store: Store) -
     assert await fire(store, await find(store, daily.id), next_at=3000) is not None
 
 
-async def test_two_processes_that_fire_the_same_due_times_send_each_once(
-    store: Store, database: Path, clock: FakeClock
-) -> None:
+async def test_two_processes_send_each_due_time_once(store: Store, database: Path, clock: FakeClock) -> None:
     async with await Store.open(database, clock=clock, dice=random.Random(8)) as other:
         for due in range(1, 40):
             schedule = await store.schedules.add(replace(DAILY, label=f"s{due}"), next_at=due)
@@ -230,10 +228,10 @@ async def test_two_processes_that_fire_the_same_due_times_send_each_once(
     assert await pending(store) == 39
 
 
-async def test_what_was_disabled_or_deleted_meanwhile_does_not_fire(store: Store) -> None:
+async def test_a_disabled_or_deleted_schedule_does_not_fire(store: Store) -> None:
     daily = await store.schedules.add(DAILY, next_at=1000)
     once = await store.schedules.add(ONCE, next_at=500)
-    await store.schedules.change(daily.id, {"enabled": False}, next_at=kept)
+    await store.schedules.change(daily.id, {"enabled": False}, next_at=keep_due_time)
     await store.schedules.delete(once.id)
 
     assert await fire(store, daily, next_at=2000) is None
@@ -242,7 +240,7 @@ async def test_what_was_disabled_or_deleted_meanwhile_does_not_fire(store: Store
     assert (await find(store, daily.id)).next_at == 1000
 
 
-async def test_a_message_that_is_refused_leaves_the_due_time(store: Store) -> None:
+async def test_a_refused_message_keeps_the_due_time(store: Store) -> None:
     daily = await store.schedules.add(DAILY, next_at=1000)
     repeated = MESSAGE._replace(message_id=MessageId("m1"))
     await store.queue.enqueue(repeated)

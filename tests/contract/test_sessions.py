@@ -1,4 +1,4 @@
-"""Where agents go on: what a completion stores, and a person's reset."""
+"""Sessions of agents: what a completion stores, and resets."""
 
 from tests.contract.conftest import CODER, DEV, WRITER
 from tests.contract.test_claim import STUMBLE, say, take
@@ -20,7 +20,7 @@ def turns(*texts: str) -> tuple[Turn, ...]:
     return tuple(Turn(Role.USER if n % 2 == 0 else Role.ASSISTANT, text) for n, text in enumerate(texts))
 
 
-async def test_the_next_run_goes_on_in_the_last_session(store: Store) -> None:
+async def test_the_last_session_is_stored(store: Store) -> None:
     await run(store, Session("", CLAUDE, "s1"))
     await run(store, Session("", CLAUDE, "s2"))
 
@@ -36,7 +36,7 @@ async def test_a_session_belongs_to_one_agent_thread_and_provider(store: Store) 
     assert await store.sessions.find(WRITER, "web:ada", CLAUDE) is None
 
 
-async def test_a_run_without_a_session_leaves_what_is_stored(store: Store) -> None:
+async def test_a_run_without_a_session_keeps_the_stored_one(store: Store) -> None:
     await run(store, Session("", CLAUDE, "s1"))
     await say(store, "y")
     await store.queue.complete(await take(store), Outcome("done"))
@@ -45,7 +45,7 @@ async def test_a_run_without_a_session_leaves_what_is_stored(store: Store) -> No
     assert await store.sessions.find(CODER, "", CLAUDE) == "s1"
 
 
-async def test_turns_come_back_oldest_first_and_by_thread(store: Store) -> None:
+async def test_turns_are_listed_oldest_first_per_thread(store: Store) -> None:
     await run(store, Session("web:ada", API, None, turns("q1", "a1")))
     await run(store, Session("web:ada", API, None, turns("q2", "a2")))
     await run(store, Session("web:bob", API, None, turns("other")))
@@ -95,13 +95,13 @@ async def test_a_reset_forgets_every_session_and_turn_of_one_agent(store: Store)
     assert (event.type, event.agent, event.payload) == ("session_reset", CODER, {"by": "Ada"})
 
 
-async def test_a_reset_of_nothing_is_recorded_all_the_same(store: Store) -> None:
+async def test_a_reset_without_sessions_is_recorded(store: Store) -> None:
     assert await store.sessions.reset(CODER, by="Ada") == 0
 
     assert [event.type for event in await read_all(store.events)] == ["session_reset"]
 
 
-async def test_a_run_that_was_going_on_at_the_reset_does_not_bring_its_session_back(store: Store) -> None:
+async def test_a_run_that_was_active_at_the_reset_does_not_store_its_session(store: Store) -> None:
     await say(store, "x")
     claim = await take(store)
     await store.sessions.reset(CODER, by="Ada")
@@ -113,7 +113,7 @@ async def test_a_run_that_was_going_on_at_the_reset_does_not_bring_its_session_b
     assert await store.sessions.find(CODER, "", CLAUDE) == "new"
 
 
-async def test_after_a_reset_turns_are_numbered_afresh_without_a_clash(store: Store) -> None:
+async def test_turns_can_be_stored_after_a_reset(store: Store) -> None:
     await run(store, Session("", API, None, turns("a", "b")))
     await store.sessions.reset(CODER, by="Ada")
     await run(store, Session("", API, None, turns("c", "d", "e")))
@@ -121,7 +121,7 @@ async def test_after_a_reset_turns_are_numbered_afresh_without_a_clash(store: St
     assert [turn.content for turn in await store.sessions.turns(CODER, "")] == ["c", "d", "e"]
 
 
-async def test_a_claim_brings_the_sessions_that_its_run_may_resume(store: Store) -> None:
+async def test_a_claim_carries_the_sessions_that_its_run_may_resume(store: Store) -> None:
     await run(store, Session("", CLAUDE, "for all"))
     await run(store, Session("api:ada", CLAUDE, "with ada"))
     await run(store, Session("api:bob", CLAUDE, "with bob"))
@@ -136,7 +136,7 @@ async def test_a_claim_brings_the_sessions_that_its_run_may_resume(store: Store)
     assert claim.session_id("api:ada", API) is None
 
 
-async def test_a_claim_brings_the_session_of_the_message_that_it_takes(store: Store) -> None:
+async def test_a_claim_carries_the_session_of_the_message_it_takes(store: Store) -> None:
     """The full search may take another message than the first look at the lane found."""
     await run(store, Session("api:ada", CLAUDE, "with ada"))
     await run(store, Session("api:bob", CLAUDE, "with bob"))
@@ -149,7 +149,7 @@ async def test_a_claim_brings_the_session_of_the_message_that_it_takes(store: St
     assert [session.session_id for session in claim.sessions] == ["with bob"]
 
 
-async def test_a_run_that_follows_at_once_resumes_what_the_last_one_left(store: Store) -> None:
+async def test_complete_and_claim_carries_the_new_session(store: Store) -> None:
     await say(store, "one")
     await say(store, "two")
 
@@ -160,7 +160,7 @@ async def test_a_run_that_follows_at_once_resumes_what_the_last_one_left(store: 
     assert following.session_id("", CLAUDE) == "s1"
 
 
-async def test_a_run_that_starts_afresh_with_a_reset_keeps_its_session(store: Store) -> None:
+async def test_a_run_that_starts_with_a_reset_stores_its_session(store: Store) -> None:
     await say(store, "x")
     claim = await take(store)
 

@@ -1,4 +1,4 @@
-"""What runs cost: added up by complete and fail, told once per run."""
+"""Costs of runs: added up by complete and fail, recorded once per run."""
 
 import asyncio
 
@@ -27,7 +27,7 @@ async def test_a_completed_run_is_charged_to_every_scope(store: Store) -> None:
     assert await store.spending.of_day("2026-01-02") == {}
 
 
-async def test_charges_of_runs_that_are_written_together_add_up(store: Store) -> None:
+async def test_charges_of_runs_written_together_add_up(store: Store) -> None:
     for agent in (CODER, WRITER, TESTER):
         await say(store, "x", agent)
     claims = [await take(store, agent) for agent in (CODER, WRITER, TESTER)]
@@ -44,7 +44,7 @@ async def test_charges_of_runs_that_are_written_together_add_up(store: Store) ->
     assert spent["agent:writer"] == Spent(10, 0.5)
 
 
-async def test_a_failed_run_is_charged_as_well(store: Store) -> None:
+async def test_a_failed_run_is_charged(store: Store) -> None:
     await say(store, "x")
     await store.queue.complete(await take(store), Outcome("done", charge=CHARGE))
     await say(store, "y")
@@ -66,19 +66,19 @@ async def test_a_stale_holder_is_charged_nothing(store: Store) -> None:
     assert await store.spending.of_day(DAY) == {}
 
 
-async def test_the_use_of_a_failed_run_is_told_with_its_primary_message_only(store: Store) -> None:
+async def test_the_usage_of_a_failed_run_is_recorded_with_its_primary_only(store: Store) -> None:
     first = await say(store, "m0", channel="web")
     second = await say(store, "m1", channel="web")
     usage = Usage(7, 3, cost=0.1)
 
     await store.queue.fail(await take(store), Failure(FailureKind.MESSAGE, "exit code 1", usage=usage))
 
-    told = {event.payload["id"]: event.payload["usage"] for event in (await read_all(store.events))[-2:]}
-    assert told[first]["input_tokens"] == 7
-    assert told[second] is None
+    usages = {event.payload["id"]: event.payload["usage"] for event in (await read_all(store.events))[-2:]}
+    assert usages[first]["input_tokens"] == 7
+    assert usages[second] is None
 
 
-async def test_the_use_of_the_last_attempt_is_told_as_well(store: Store) -> None:
+async def test_the_usage_of_the_last_attempt_is_recorded(store: Store) -> None:
     await say(store, "x")
     failure = Failure(FailureKind.MESSAGE, "exit code 1", usage=Usage(7))
 
@@ -88,7 +88,7 @@ async def test_the_use_of_the_last_attempt_is_told_as_well(store: Store) -> None
     assert dead.payload["usage"]["input_tokens"] == 7
 
 
-async def test_a_failure_may_tell_the_sender_although_the_message_waits(store: Store, clock: FakeClock) -> None:
+async def test_a_failure_can_send_a_notice_while_the_message_waits(store: Store, clock: FakeClock) -> None:
     await say(store, "m0", channel="web", sender="Ada")
     await say(store, "m1", channel="web", sender="Ada")
     missing = Failure(FailureKind.UNAVAILABLE, "no such program", notice="it waits for a program")
@@ -103,7 +103,7 @@ async def test_a_failure_may_tell_the_sender_although_the_message_waits(store: S
     assert [response.seq for response in await store.responses.pending("web")] == [1, 0]
 
 
-async def test_a_dead_message_gets_its_own_notice_and_no_other(store: Store) -> None:
+async def test_a_dead_message_sends_only_its_final_notice(store: Store) -> None:
     await say(store, "x")
     failure = Failure(FailureKind.MESSAGE, "exit code 1", notice="still trying")
 
@@ -113,7 +113,7 @@ async def test_a_dead_message_gets_its_own_notice_and_no_other(store: Store) -> 
     assert "still trying" not in notice.message
 
 
-async def test_a_failed_room_post_tells_nobody(store: Store) -> None:
+async def test_a_failed_room_post_sends_no_notice(store: Store) -> None:
     await say(store, "post", channel=ROOM_CHANNEL, priority=ROOM_PRIORITY, team="dev")
 
     await store.queue.fail(await take(store), Failure(FailureKind.MESSAGE, "exit code 1", notice="still trying"))

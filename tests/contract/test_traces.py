@@ -1,4 +1,4 @@
-"""Traces: a conversation as it went, message by message and run by run, and the conversations that began last."""
+"""Traces: the messages and runs of a conversation, and the most recent conversations."""
 
 from datetime import timedelta
 
@@ -24,7 +24,7 @@ def outcomes(traced: TracedMessage) -> list[str]:
     return [attempt.outcome for attempt in traced.attempts]
 
 
-async def test_nothing_is_known_of_an_unknown_conversation(store: Store) -> None:
+async def test_an_unknown_conversation_has_an_empty_trace(store: Store) -> None:
     await say(store, "x")
 
     assert await store.traces.conversation(ConversationId("nothing")) == ()
@@ -39,7 +39,7 @@ async def test_a_message_that_never_ran_has_no_attempt(store: Store) -> None:
     assert traced.message.status is Status.PENDING
 
 
-async def test_a_run_is_told_from_its_claim_to_its_answer(store: Store, clock: FakeClock) -> None:
+async def test_an_attempt_is_traced_from_claim_to_answer(store: Store, clock: FakeClock) -> None:
     await say(store, "question")
     clock.now += 250
     claim = await take(store)
@@ -55,7 +55,7 @@ async def test_a_run_is_told_from_its_claim_to_its_answer(store: Store, clock: F
     assert done.answer == "answer"
 
 
-async def test_every_attempt_is_told_with_what_became_of_it(store: Store, clock: FakeClock) -> None:
+async def test_every_attempt_is_traced_with_its_outcome(store: Store, clock: FakeClock) -> None:
     number = await say(store, "question")
     await store.queue.release(await take(store), reason="shutdown")
     await store.queue.fail(await take(store), Failure(FailureKind.MESSAGE, "exit code 1", usage=USAGE))
@@ -77,7 +77,7 @@ async def test_every_attempt_is_told_with_what_became_of_it(store: Store, clock:
     assert (traced.message.status, traced.answer) == (Status.DEAD, None)
 
 
-async def test_a_conversation_is_told_with_all_that_descends_from_it(store: Store) -> None:
+async def test_a_trace_includes_hand_offs(store: Store) -> None:
     await say(store, "another conversation", WRITER)
     await say(store, "go")
     first = await take(store)
@@ -104,9 +104,7 @@ async def test_the_parts_of_a_message_are_one_conversation(store: Store) -> None
     assert [(one.message.message, one.answer) for one in traced] == [("a", None), ("b", "of the second")]
 
 
-async def test_what_shared_the_run_of_another_conversation_is_told_with_that_run(
-    store: Store, clock: FakeClock
-) -> None:
+async def test_a_message_that_shared_a_run_is_traced_with_that_run(store: Store, clock: FakeClock) -> None:
     for text in ("one", "two"):
         await say(store, text, channel="web", sender="Ada")
     claim = await take(store)
@@ -125,7 +123,7 @@ async def test_what_shared_the_run_of_another_conversation_is_told_with_that_run
     assert traced.attempts[0].usage == USAGE
 
 
-async def test_a_failure_in_the_run_of_another_conversation_is_told_too(store: Store, clock: FakeClock) -> None:
+async def test_a_message_that_shared_a_failed_run_is_traced_with_the_failure(store: Store, clock: FakeClock) -> None:
     await say(store, "one")
     await say(store, "two", sender="Grace")
     claim = await take(store, batching=Batching.ALL)
@@ -139,7 +137,7 @@ async def test_a_failure_in_the_run_of_another_conversation_is_told_too(store: S
     ]
 
 
-async def test_an_abandoned_message_had_no_run(store: Store) -> None:
+async def test_an_abandoned_message_has_no_attempt(store: Store) -> None:
     stored = await store.queue.enqueue(NewMessage("x", CODER))
     await store.queue.abandon(CODER, reason="removed")
 
@@ -148,7 +146,7 @@ async def test_an_abandoned_message_had_no_run(store: Store) -> None:
     assert (traced.attempts, traced.message.last_error) == ((), "removed")
 
 
-async def test_a_run_whose_beginning_is_pruned_is_told_by_its_end(store: Store, clock: FakeClock) -> None:
+async def test_an_attempt_whose_start_is_pruned_is_traced_from_its_end(store: Store, clock: FakeClock) -> None:
     await say(store, "x")
     claim = await take(store)
     clock.advance(timedelta(days=8))
@@ -162,7 +160,7 @@ async def test_a_run_whose_beginning_is_pruned_is_told_by_its_end(store: Store, 
     assert (attempt.number, attempt.outcome, traced.answer) == (1, "chain_step_done", "late")
 
 
-async def test_the_conversations_that_began_last_come_first(store: Store) -> None:
+async def test_conversations_are_listed_newest_first(store: Store) -> None:
     assert await store.traces.recent() == ()
     for text in ("one", "two", "three"):
         await say(store, text)
@@ -172,7 +170,7 @@ async def test_the_conversations_that_began_last_come_first(store: Store) -> Non
     assert [summary.message for summary in await store.traces.recent(limit=2)] == ["three", "two"]
 
 
-async def test_a_summary_counts_messages_hops_and_what_was_used(store: Store, clock: FakeClock) -> None:
+async def test_a_summary_counts_messages_hops_and_usage(store: Store, clock: FakeClock) -> None:
     started = clock.now
     await say(store, "go", sender="Ada", channel="web", team=DEV)
     first = await take(store)
@@ -191,7 +189,7 @@ async def test_a_summary_counts_messages_hops_and_what_was_used(store: Store, cl
     assert (summary.started_at, summary.updated_at) == (started, clock.now)
 
 
-async def test_a_conversation_of_one_dead_message_counts_it(store: Store) -> None:
+async def test_a_summary_counts_a_dead_message(store: Store) -> None:
     await say(store, "x")
     await store.queue.abandon(CODER, reason="removed")
 
@@ -207,7 +205,7 @@ async def test_a_conversation_of_one_dead_message_counts_it(store: Store) -> Non
     )
 
 
-async def test_a_line_in_a_room_is_one_conversation(store: Store) -> None:
+async def test_a_room_post_is_one_conversation(store: Store) -> None:
     await store.queue.post(RoomPost(DEV, "line", (CODER, TESTER), "a line"), sender="ada")
 
     (summary,) = await store.traces.recent()

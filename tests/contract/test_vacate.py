@@ -1,4 +1,4 @@
-"""Vacating a lane: what is pending in it is abandoned or moved, and what runs is left alone."""
+"""Vacating a lane: pending messages are abandoned or moved, running ones are left alone."""
 
 import pytest
 
@@ -16,7 +16,7 @@ from tinyagi.store.store import Store
 REASON = "@coder was removed"
 
 
-async def test_abandoned_messages_are_dead_and_their_senders_are_told(store: Store, clock: FakeClock) -> None:
+async def test_abandoned_messages_are_dead_and_their_senders_get_a_notice(store: Store, clock: FakeClock) -> None:
     number = await say(store, "one", sender="Ada", channel="web")
     kept = await say(store, "theirs", WRITER)
     clock.now += 5
@@ -25,9 +25,9 @@ async def test_abandoned_messages_are_dead_and_their_senders_are_told(store: Sto
 
     (dead,) = await store.queue.dead()
     assert (dead.id, dead.status, dead.last_error, dead.retry_count) == (number, Status.DEAD, REASON, 0)
-    (told,) = await store.responses.pending("web")
-    assert (told.sender, told.seq, told.message_id) == ("Ada", 1, dead.message_id)
-    assert REASON in told.message
+    (notice,) = await store.responses.pending("web")
+    assert (notice.sender, notice.seq, notice.message_id) == ("Ada", 1, dead.message_id)
+    assert REASON in notice.message
     event = next(event for event in await read_all(store.events) if event.type == "message_dead")
     assert event.payload == {
         "id": number,
@@ -44,7 +44,7 @@ async def test_abandoned_messages_are_dead_and_their_senders_are_told(store: Sto
     assert (depth.pending, depth.dead, depth.open_conversations) == (1, 1, 1)
 
 
-async def test_what_runs_is_not_abandoned(store: Store) -> None:
+async def test_a_running_message_is_not_abandoned(store: Store) -> None:
     await say(store, "runs")
     claim = await take(store)
     await say(store, "waits")
@@ -56,7 +56,7 @@ async def test_what_runs_is_not_abandoned(store: Store) -> None:
     assert (depth.completed, depth.dead, depth.pending) == (1, 1, 0)
 
 
-async def test_what_waits_for_its_time_is_abandoned_too(store: Store, clock: FakeClock) -> None:
+async def test_delayed_and_backed_off_messages_are_abandoned(store: Store, clock: FakeClock) -> None:
     await say(store, "fails")
     await store.queue.fail(await take(store), STUMBLE)
     await say(store, "later", available_at=clock.now + 60_000)
@@ -67,7 +67,7 @@ async def test_what_waits_for_its_time_is_abandoned_too(store: Store, clock: Fak
     assert await store.queue.next_due_at() is None
 
 
-async def test_a_room_post_is_abandoned_in_silence_and_keeps_its_priority(store: Store) -> None:
+async def test_an_abandoned_room_post_sends_no_notice_and_keeps_its_priority(store: Store) -> None:
     await store.queue.post(RoomPost(DEV, "line", (CODER,), "a line", wakes=False), sender="ada")
 
     assert await store.queue.abandon(CODER, reason=REASON) == 1
@@ -88,7 +88,7 @@ async def test_a_teams_conversation_ends_with_its_last_message(store: Store) -> 
     assert (end.type, end.payload) == ("team_chain_end", {"team_id": DEV, "total_steps": 2})
 
 
-async def test_an_abandoned_message_can_be_sent_again(store: Store) -> None:
+async def test_an_abandoned_message_can_be_retried(store: Store) -> None:
     number = await say(store, "one")
     await store.queue.abandon(CODER, reason=REASON)
 
@@ -114,7 +114,7 @@ async def test_an_empty_lane_has_nothing_to_abandon_or_move(store: Store) -> Non
     assert await types_of(store.events) == []
 
 
-async def test_moved_messages_run_in_the_other_lane_in_their_order(store: Store) -> None:
+async def test_moved_messages_run_in_the_other_lane_in_order(store: Store) -> None:
     await say(store, "one")
     await say(store, "two", WRITER)
     await say(store, "three")
@@ -126,7 +126,7 @@ async def test_moved_messages_run_in_the_other_lane_in_their_order(store: Store)
     assert await run_all(store, WRITER) == [["one"], ["two"], ["three"], ["first"]], "one thread, in its order"
 
 
-async def test_a_moved_message_is_the_same_but_for_its_lane(store: Store, clock: FakeClock) -> None:
+async def test_moving_changes_only_the_lane(store: Store, clock: FakeClock) -> None:
     number = await say(store, "one", sender="Ada", channel="web")
     before = await store.queue.message(number)
     clock.now += 5
@@ -143,7 +143,7 @@ async def test_a_moved_message_is_the_same_but_for_its_lane(store: Store, clock:
     assert lanes == (LaneDepth(CODER), LaneDepth(WRITER, pending=1))
 
 
-async def test_what_backs_off_moves_and_still_holds_its_thread_back(store: Store, clock: FakeClock) -> None:
+async def test_a_moved_message_in_back_off_still_holds_back_its_thread(store: Store, clock: FakeClock) -> None:
     await say(store, "fails", channel="web", sender="Ada")
     await store.queue.fail(await take(store), STUMBLE)
     await say(store, "follows", channel="web", sender="Ada")
@@ -155,7 +155,7 @@ async def test_what_backs_off_moves_and_still_holds_its_thread_back(store: Store
     assert await store.queue.claim(WRITER) is None
 
 
-async def test_a_slice_takes_what_backs_off_before_what_it_holds_back(store: Store, clock: FakeClock) -> None:
+async def test_a_slice_moves_messages_in_back_off_first(store: Store, clock: FakeClock) -> None:
     await store.queue.enqueue_many([NewMessage(str(number), CODER, sender="crowd") for number in range(LANE_SLICE)])
     await say(store, "fails", sender="Ada", priority=9)
     await store.queue.fail(await take(store), STUMBLE)
@@ -166,7 +166,7 @@ async def test_a_slice_takes_what_backs_off_before_what_it_holds_back(store: Sto
     assert moved.index(LANE_SLICE + 1) < LANE_SLICE
 
 
-async def test_what_runs_is_not_moved(store: Store) -> None:
+async def test_a_running_message_is_not_moved(store: Store) -> None:
     await say(store, "runs")
     claim = await take(store)
 
@@ -175,7 +175,7 @@ async def test_what_runs_is_not_moved(store: Store) -> None:
     assert await store.queue.complete(claim, Outcome("done")) == ()
 
 
-async def test_a_lane_is_not_moved_to_itself_or_to_nobody(store: Store) -> None:
+async def test_a_lane_is_not_moved_to_itself_or_to_an_invalid_agent(store: Store) -> None:
     await say(store, "one")
     events = len(await read_all(store.events))
 

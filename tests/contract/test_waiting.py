@@ -1,4 +1,4 @@
-"""Waiting messages: they are listed with what they wait for, and a person cancels or moves one of them."""
+"""Waiting messages: they are listed with what they wait for, and can be cancelled or moved."""
 
 import pytest
 
@@ -28,7 +28,7 @@ async def test_waiting_messages_are_listed_in_the_order_they_came(store: Store) 
     assert [one.message.id for one in await store.queue.waiting(after=first, limit=1)] == [second]
 
 
-async def test_what_runs_is_done_or_dead_does_not_wait(store: Store) -> None:
+async def test_running_and_completed_messages_are_not_listed(store: Store) -> None:
     await say(store, "done")
     await store.queue.complete(await take(store), Outcome("ok"))
     await say(store, "runs")
@@ -37,7 +37,7 @@ async def test_what_runs_is_done_or_dead_does_not_wait(store: Store) -> None:
     assert await store.queue.waiting() == ()
 
 
-async def test_a_message_names_the_one_that_goes_before_it_in_its_thread(store: Store) -> None:
+async def test_a_message_names_the_one_before_it_in_its_thread(store: Store) -> None:
     first = await say(store, "one", sender="Ada")
     other = await say(store, "another", sender="Grace")
     second = await say(store, "two", sender="Ada")
@@ -47,7 +47,7 @@ async def test_a_message_names_the_one_that_goes_before_it_in_its_thread(store: 
     assert behind == {first: None, other: None, second: first}
 
 
-async def test_a_message_behind_one_in_back_off_names_it_before_and_after_a_claim_has_met_it(store: Store) -> None:
+async def test_a_message_names_the_one_in_back_off_before_it(store: Store) -> None:
     failing = await say(store, "fails", sender="Ada")
     await store.queue.fail(await take(store), STUMBLE)
     later = await say(store, "later", sender="Ada")
@@ -70,7 +70,7 @@ async def test_messages_in_back_off_are_counted_with_the_next_attempt(store: Sto
     assert counted == Retrying(1, next(iter(await store.queue.waiting())).message.available_at)
 
 
-async def test_a_cancelled_message_is_dead_and_its_sender_is_told(store: Store) -> None:
+async def test_a_cancelled_message_is_dead_and_its_sender_gets_a_notice(store: Store) -> None:
     number = await say(store, "one", sender="Ada", channel="web")
 
     cancelled = await store.queue.cancel(number, reason="cancelled by its owner")
@@ -78,15 +78,15 @@ async def test_a_cancelled_message_is_dead_and_its_sender_is_told(store: Store) 
     assert cancelled.agent == CODER
     (dead,) = await store.queue.dead()
     assert (dead.id, dead.last_error, dead.retry_count) == (number, "cancelled by its owner", 0)
-    (told,) = await store.responses.pending("web")
-    assert told.message == "This message to @coder was cancelled before it was answered."
+    (notice,) = await store.responses.pending("web")
+    assert notice.message == "This message to @coder was cancelled before it was answered."
     event = next(event for event in await read_all(store.events) if event.type == "message_dead")
     assert (event.payload["kind"], event.payload["claim_id"]) == ("abandoned", None)
     depth = await store.queue.depth()
     assert (depth.pending, depth.dead, depth.open_conversations) == (0, 1, 0)
 
 
-async def test_cancelling_one_in_back_off_lets_its_thread_go_on(store: Store) -> None:
+async def test_cancelling_a_message_in_back_off_unblocks_its_thread(store: Store) -> None:
     failing = await say(store, "fails", sender="Ada")
     await store.queue.fail(await take(store), STUMBLE)
     await say(store, "later", sender="Ada")
@@ -108,7 +108,7 @@ async def test_cancelling_the_last_message_ends_the_chain_of_a_team(store: Store
     assert (end.type, end.payload) == ("team_chain_end", {"team_id": DEV, "total_steps": 2})
 
 
-async def test_a_cancelled_room_post_is_told_to_no_person(store: Store) -> None:
+async def test_a_cancelled_room_post_sends_no_notice(store: Store) -> None:
     await store.queue.post(RoomPost(DEV, "line", (CODER,), "a line"), sender="ada")
     (post,) = await store.queue.waiting()
 
@@ -130,7 +130,7 @@ async def test_a_moved_message_runs_in_the_other_lane(store: Store) -> None:
     assert (event.agent, event.payload) == (CODER, {"id": moved, "to_agent": WRITER})
 
 
-async def test_moving_one_in_back_off_lets_its_thread_go_on(store: Store) -> None:
+async def test_moving_a_message_in_back_off_unblocks_its_thread(store: Store) -> None:
     failing = await say(store, "fails", sender="Ada")
     await store.queue.fail(await take(store), STUMBLE)
     await say(store, "later", sender="Ada")
@@ -142,7 +142,7 @@ async def test_moving_one_in_back_off_lets_its_thread_go_on(store: Store) -> Non
     assert await store.queue.claim(WRITER) is None, "it still waits for its time"
 
 
-async def test_only_what_waits_is_cancelled_or_moved(store: Store) -> None:
+async def test_only_waiting_messages_can_be_cancelled_or_moved(store: Store) -> None:
     running = await say(store, "runs")
     claim = await take(store)
     before = await types_of(store.events)
@@ -160,7 +160,7 @@ async def test_only_what_waits_is_cancelled_or_moved(store: Store) -> None:
         await store.queue.cancel(running, reason="cancelled")
 
 
-async def test_a_message_is_moved_to_another_agent_only(store: Store) -> None:
+async def test_a_message_can_only_be_moved_to_another_valid_agent(store: Store) -> None:
     number = await say(store, "one")
 
     with pytest.raises(InvalidInput, match="not an agent id"):
