@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.engine.conftest import ADAPTERS
-from tests.engine.test_archiving import Clerk
+from tests.engine.test_archiving import FakePipeline
 from tests.server.conftest import Premises
 from tinyagi import wiring
 from tinyagi.daemon.doctor.examination import load_context
@@ -101,7 +101,7 @@ class BusyPremises(Premises):
         plugin.parent.mkdir(parents=True)
         plugin.write_text(PLUGIN, encoding="utf-8")
         adapters = dict.fromkeys(ADAPTERS, self.puppet)
-        async with wiring.open_engine(self.home, adapters=adapters, pipeline=Clerk()) as engine:
+        async with wiring.open_engine(self.home, adapters=adapters, pipeline=FakePipeline()) as engine:
             self._engine = engine
             await engine.start()
             yield self

@@ -1,4 +1,4 @@
-"""A house for engine tests: a real store, real settings and workspaces in a temporary folder, puppets as agents."""
+"""The house of engine tests: a real store, settings and workspaces in a temporary folder, scripted agents."""
 
 import asyncio
 import json
@@ -70,7 +70,7 @@ class House:
 
     @asynccontextmanager
     async def open(self, *, start: bool = True, grace: timedelta = timedelta(seconds=5)) -> AsyncIterator["House"]:
-        """An engine on the settings as they are now; it is started unless the test wants to do that itself."""
+        """An engine on the settings as they are now; it is started unless the test starts it later."""
         self.write_settings()
         async with open_engine(self.home, adapters=dict.fromkeys(ADAPTERS, self.puppet)) as engine:
             self._engine = engine
@@ -87,7 +87,7 @@ class House:
         return await self.engine.inbox.submit(Incoming(text, **fields))
 
     async def until(self, condition: Callable[[], Awaitable[bool]]) -> None:
-        """Wait until the condition holds; it is asked again after every change of the store."""
+        """Wait until the condition holds; it is checked after every change of the store."""
         while True:
             seen = self.store.changes.version
             if await condition():
@@ -131,11 +131,11 @@ def house(tmp_path: Path) -> House:
 
 
 async def open_an_hour_ahead(home: Home, effective: EffectiveSettingsCache) -> Store:
-    """The home's store, whose clock goes on at its own pace since the wall clock was set back by an hour."""
+    """The home's store with a clock one hour ahead, as after the wall clock was set back by an hour."""
     return await Store.open(home.database, clock=lambda: wall_clock() + 3_600_000)
 
 
 async def settled(condition: Callable[[], bool]) -> None:
-    """Give other tasks their turn until the condition holds."""
+    """Let other tasks run until the condition holds."""
     while not condition():  # noqa: ASYNC110 - a puppet has no event for every state
         await asyncio.sleep(0.001)

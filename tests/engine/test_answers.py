@@ -1,4 +1,4 @@
-"""What people get: no raw tags, confined files, long answers as files, plugins, a signature."""
+"""Answers for people: no raw tags, confined files, long answers as files, plugins, a signature."""
 
 import asyncio
 import json
@@ -28,7 +28,7 @@ def workspace(tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_file_of_the_workspace_is_attached_and_its_tag_is_gone(workspace: Path, tmp_path: Path) -> None:
+def test_a_file_of_the_workspace_is_attached_and_its_tag_removed(workspace: Path, tmp_path: Path) -> None:
     attached = attach("Here it is. [send_file: plan.txt]", [workspace], tmp_path / "files", LARGEST)
 
     assert (attached.text, attached.refused) == ("Here it is.", ())
@@ -49,7 +49,7 @@ def test_a_file_of_the_files_folder_is_attached_by_its_full_path(workspace: Path
     "path",
     ["../../secret.txt", "/etc/passwd", "{outside}", "link.txt", "folder/../../../secret.txt", "~/.ssh/id_rsa", "."],
 )
-def test_nothing_outside_is_attached_whatever_leads_there(workspace: Path, tmp_path: Path, path: str) -> None:
+def test_a_file_outside_the_workspace_is_not_attached(workspace: Path, tmp_path: Path, path: str) -> None:
     (workspace / "link.txt").symlink_to(tmp_path / "secret.txt")
     (workspace / "folder").mkdir()
 
@@ -67,12 +67,12 @@ def test_a_tag_in_code_is_text(workspace: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", ["\x00", "a" * 5000, "plan.txt/deeper", "//", "missing.txt"])
-def test_hostile_paths_are_refused_quietly(workspace: Path, tmp_path: Path, path: str) -> None:
+def test_hostile_paths_are_refused(workspace: Path, tmp_path: Path, path: str) -> None:
     assert attach(f"x [send_file: {path}] y", [workspace], tmp_path / "files", LARGEST).files == ()
 
 
 @pytest.mark.parametrize("name", ["plan.txt", "missing {number}.txt"], ids=["the same file", "another file each time"])
-def test_only_so_many_files_of_one_text_are_looked_for(
+def test_the_number_of_files_looked_up_per_text_is_limited(
     workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     looked_for: list[str] = []
@@ -93,9 +93,7 @@ def test_only_so_many_files_of_one_text_are_looked_for(
         assert attached.refused[-1] == "(69,980 more files are not attached: a message takes at most 20)"
 
 
-async def test_the_event_loop_turns_while_the_files_of_an_answer_are_looked_for(
-    house: House, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_file_lookups_do_not_block_the_event_loop(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     turned = threading.Event()
     seen: list[bool] = []
 
@@ -140,7 +138,7 @@ async def test_a_long_answer_is_attached_in_full(house: House) -> None:
     assert len(response.message) < len(long)
 
 
-async def test_a_long_answer_is_on_the_disk_before_the_response_names_it(
+async def test_a_long_answer_is_synced_before_the_response_is_stored(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     house.settings["responses"]["long_answer_characters"] = 200
@@ -156,7 +154,7 @@ async def test_a_long_answer_is_on_the_disk_before_the_response_names_it(
     assert syncs.came_before("complete_and_claim", Path(file), house.home.files)
 
 
-async def test_the_agent_signs_when_the_settings_say_so(house: House) -> None:
+async def test_an_answer_is_signed_when_the_suffix_is_enabled(house: House) -> None:
     house.settings["responses"]["suffix"] = True
     async with house.open():
         await house.send("@coder hello")
@@ -168,7 +166,7 @@ async def test_the_agent_signs_when_the_settings_say_so(house: House) -> None:
     assert history[0].content == "echo: hello"
 
 
-async def test_plugins_change_what_agents_and_people_read_but_not_what_is_stored(house: House) -> None:
+async def test_plugins_transform_prompts_and_answers_but_not_stored_messages(house: House) -> None:
     plugin = house.home.plugins / "shout" / "plugin.py"
     plugin.parent.mkdir(parents=True)
     plugin.write_text(
@@ -187,7 +185,7 @@ async def test_plugins_change_what_agents_and_people_read_but_not_what_is_stored
     assert message.message == "@coder hello"
 
 
-async def test_a_plugin_that_is_switched_off_changes_nothing(house: House) -> None:
+async def test_a_disabled_plugin_changes_nothing(house: House) -> None:
     plugin = house.home.plugins / "shout" / "plugin.py"
     plugin.parent.mkdir(parents=True)
     plugin.write_text("def transform_incoming(text, ctx):\n    return text.upper()\n")
@@ -199,7 +197,7 @@ async def test_a_plugin_that_is_switched_off_changes_nothing(house: House) -> No
     assert house.puppet.prompts_of("coder") == ["hello"]
 
 
-async def test_a_plugin_is_told_of_events(house: House) -> None:
+async def test_a_plugin_receives_events(house: House) -> None:
     plugin = house.home.plugins / "notes" / "plugin.py"
     plugin.parent.mkdir(parents=True)
     plugin.write_text(
@@ -217,6 +215,6 @@ async def test_a_plugin_is_told_of_events(house: House) -> None:
 
 async def _exists(house: House, path: Path) -> bool:
     if not path.exists():
-        # Something has to happen for the house to look again.
+        # `until` checks again only after a change.
         await house.store.events.append(SettingsRejected("tick"))
     return path.exists()

@@ -1,4 +1,4 @@
-"""Archiving as a part of a running engine: it looks by itself, ends with the engine, and harms nobody."""
+"""Archiving in a running engine: it checks periodically, ends with the engine, and does not affect messages."""
 
 import asyncio
 import json
@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 
 from tests.engine.conftest import ADAPTERS, House
-from tests.engine.test_archiving import BROKEN, WELL, Clerk
+from tests.engine.test_archiving import BROKEN, SUCCESS, FakePipeline
 from tinyagi.daemon.logs import logging_to
 from tinyagi.domain.errors import StoreBusy
 from tinyagi.engine.engine import Engine
@@ -20,29 +20,27 @@ from tinyagi.wiring import open_engine
 
 @pytest.fixture(autouse=True)
 def installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever this machine has."""
+    """Independent of the packages of this machine."""
     monkeypatch.setattr("tinyagi.wiring.pipeline_is_installed", lambda: True)
 
 
 @asynccontextmanager
-async def at_work(house: House, clerk: Clerk) -> AsyncIterator[Engine]:
-    """An engine that looks all the time and has this pipeline."""
+async def archiving_engine(house: House, pipeline: FakePipeline) -> AsyncIterator[Engine]:
+    """A running engine that checks every 50 ms and starts this pipeline."""
     house.settings["pipeline"] = {"min_events": 1, "check_seconds": 0.05}
     house.write_settings()
     adapters = dict.fromkeys(ADAPTERS, house.puppet)
-    async with open_engine(house.home, adapters=adapters, pipeline=clerk) as engine:
-        house._engine, clerk.events = engine, engine.store.events
+    async with open_engine(house.home, adapters=adapters, pipeline=pipeline) as engine:
+        house._engine, pipeline.events = engine, engine.store.events
         await engine.start()
         yield engine
         await engine.stop(timedelta(seconds=5))
 
 
-async def test_an_engine_archives_by_itself_and_goes_on_after_an_error_of_the_store(
-    house: House, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    clerk = Clerk()
-    async with at_work(house, clerk) as engine:
-        sound = engine.archiving.lag
+async def test_archiving_continues_after_a_store_error(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    pipeline = FakePipeline()
+    async with archiving_engine(house, pipeline) as engine:
+        original = engine.archiving.lag
         failed = asyncio.Event()
 
         async def broken() -> LakeLag | None:
@@ -51,27 +49,27 @@ async def test_an_engine_archives_by_itself_and_goes_on_after_an_error_of_the_st
 
         monkeypatch.setattr(engine.archiving, "lag", broken)
         await failed.wait()
-        monkeypatch.setattr(engine.archiving, "lag", sound)
-        await clerk.is_at_work.wait()
+        monkeypatch.setattr(engine.archiving, "lag", original)
+        await pipeline.has_started.wait()
 
-    assert clerk.runs >= 1
+    assert pipeline.runs >= 1
 
 
-async def test_an_engine_that_stops_ends_the_run_that_is_going_on(house: House) -> None:
-    clerk = Clerk()
-    clerk.door.clear()
-    async with at_work(house, clerk) as engine:
-        await clerk.is_at_work.wait()
+async def test_stopping_the_engine_cancels_the_pipeline_run(house: House) -> None:
+    pipeline = FakePipeline()
+    pipeline.gate.clear()
+    async with archiving_engine(house, pipeline) as engine:
+        await pipeline.has_started.wait()
 
-    assert clerk.was_sent_home
+    assert pipeline.was_cancelled
     assert not engine.archiving.is_running
 
 
-async def test_a_pipeline_that_breaks_every_time_touches_no_message(house: House) -> None:
-    clerk = Clerk()
-    clerk.ending = BROKEN
-    async with at_work(house, clerk):
-        await clerk.is_at_work.wait()
+async def test_a_failing_pipeline_does_not_affect_messages(house: House) -> None:
+    pipeline = FakePipeline()
+    pipeline.ending = BROKEN
+    async with archiving_engine(house, pipeline):
+        await pipeline.has_started.wait()
         for number in range(5):
             await house.send(f"@coder {number}", sender=f"p{number}")
         await house.drained()
@@ -82,19 +80,17 @@ async def test_a_pipeline_that_breaks_every_time_touches_no_message(house: House
 @pytest.mark.parametrize(
     ("ending", "last"),
     [
-        (WELL, "the pipeline ended: the lake holds every event up to "),
+        (SUCCESS, "the pipeline ended: the lake holds every event up to "),
         (BROKEN, "the pipeline failed, next try in 1 min: "),
     ],
 )
-async def test_each_run_leaves_its_start_and_its_end_in_the_log_of_the_pipeline(
-    house: House, ending: PipelineExit, last: str
-) -> None:
-    clerk = Clerk()
-    clerk.ending = ending
+async def test_each_run_logs_its_start_and_its_end(house: House, ending: PipelineExit, last: str) -> None:
+    pipeline = FakePipeline()
+    pipeline.ending = ending
     with logging_to(house.home.logs, lambda text: text):
-        async with at_work(house, clerk) as engine:
+        async with archiving_engine(house, pipeline) as engine:
             await house.send("@coder hello", sender="ann")
-            await clerk.is_at_work.wait()
+            await pipeline.has_started.wait()
             await engine.archiving.wait()
 
     first, second, *_ = (json.loads(line)["text"] for line in tail(house.home.logs, "pipeline", 100))

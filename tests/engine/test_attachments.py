@@ -1,4 +1,4 @@
-"""Attachments are copies of what was checked: a file that is exchanged later, or has another name, leaks nothing."""
+"""Attachments are copies of the checked file: replacing it later, or a hard link, leaks nothing."""
 
 import json
 import os
@@ -51,11 +51,11 @@ def taken(named: str, workspace: Path, files: Path) -> Path:
 def refusal(named: str, workspace: Path, files: Path) -> str:
     found = take_file(named, [workspace], files, LARGEST)
     assert isinstance(found, str)
-    assert not list(files.rglob("*.txt")), "nothing is left behind"
+    assert not list(files.rglob("*.txt")), "no copy remains"
     return found
 
 
-def test_a_file_that_is_exchanged_for_a_link_leaks_nothing(workspace: Path, files: Path, secret: Path) -> None:
+def test_a_file_replaced_by_a_link_leaks_nothing(workspace: Path, files: Path, secret: Path) -> None:
     attached = attach("[send_file: plan.txt]", [workspace], files, LARGEST)
     (workspace / "plan.txt").unlink()
     (workspace / "plan.txt").symlink_to(secret)
@@ -64,7 +64,7 @@ def test_a_file_that_is_exchanged_for_a_link_leaks_nothing(workspace: Path, file
     assert Path(file).read_text() == "the plan"
 
 
-def test_a_copy_keeps_its_name_and_only_its_owner_reads_it(workspace: Path, files: Path) -> None:
+def test_a_copy_keeps_its_name_and_is_private(workspace: Path, files: Path) -> None:
     (workspace / "plan.txt").chmod(0o644)
 
     one, two = taken("plan.txt", workspace, files), taken("plan.txt", workspace, files)
@@ -94,7 +94,7 @@ def test_a_hard_link_in_the_files_folder_is_refused(workspace: Path, files: Path
     assert "another name" in refusal(str(files / "mine.md"), workspace, files)
 
 
-def test_a_file_of_the_files_folder_is_sent_as_it_is(workspace: Path, files: Path) -> None:
+def test_a_file_of_the_files_folder_is_not_copied(workspace: Path, files: Path) -> None:
     (files / "photo.png").write_bytes(b"png")
 
     assert taken(str(files / "photo.png"), workspace, files) == files / "photo.png"
@@ -106,16 +106,14 @@ def test_a_file_that_is_too_large_is_refused(workspace: Path, files: Path) -> No
     assert "larger than" in refusal("plan.txt", workspace, files)
 
 
-def test_a_pipe_is_refused_and_nothing_waits_for_it(workspace: Path, files: Path) -> None:
+def test_a_named_pipe_is_refused_without_blocking(workspace: Path, files: Path) -> None:
     os.mkfifo(workspace / "pipe.txt")
 
     assert "no such file" in refusal("pipe.txt", workspace, files)
 
 
 @pytest.mark.parametrize("exchanged", ["sub", "sub/deep.txt"])
-def test_a_link_that_takes_a_place_between_check_and_opening_is_not_followed(
-    workspace: Path, tmp_path: Path, exchanged: str
-) -> None:
+def test_a_link_created_between_check_and_open_is_not_followed(workspace: Path, tmp_path: Path, exchanged: str) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     (elsewhere / "deep.txt").write_text(SECRET)
@@ -126,7 +124,7 @@ def test_a_link_that_takes_a_place_between_check_and_opening_is_not_followed(
         open_below(workspace, Path("sub/deep.txt"))
 
 
-def test_no_more_files_are_copied_than_are_sent(workspace: Path, files: Path) -> None:
+def test_only_sent_files_are_copied(workspace: Path, files: Path) -> None:
     names = [f"plan {number}.txt" for number in range(MAX_FILES + 5)]
     for name in names:
         (workspace / name).write_text("the plan")
@@ -137,7 +135,7 @@ def test_no_more_files_are_copied_than_are_sent(workspace: Path, files: Path) ->
     assert attached.refused == ("(5 more files are not attached: a message takes at most 20)",)
 
 
-async def test_what_people_and_agents_get_is_the_copy(house: House) -> None:
+async def test_people_and_agents_get_a_copy(house: House) -> None:
     folder = house.folder / "workspace" / "coder"
     folder.mkdir(parents=True)
     (folder / "plan.txt").write_text("the plan")
@@ -166,7 +164,7 @@ async def test_a_message_with_a_hard_link_is_refused(house: House) -> None:
             await house.send("@coder look", files=("two.txt",))
 
 
-async def test_copies_and_long_answers_go_with_their_responses(house: House) -> None:
+async def test_copies_and_long_answers_are_deleted_with_their_responses(house: House) -> None:
     house.settings["queue"] |= {"keep_completed_hours": 0, "keep_acked_hours": 0, "maintenance_seconds": 0.05}
     house.settings["responses"]["long_answer_characters"] = 10
     folder = house.folder / "workspace" / "coder"
@@ -196,7 +194,7 @@ async def test_copies_and_long_answers_go_with_their_responses(house: House) -> 
     assert not gone[0].parent.exists()
 
 
-async def test_copies_for_messages_go_with_them_and_peoples_own_files_stay(house: House) -> None:
+async def test_copies_for_messages_are_deleted_with_them_and_own_files_stay(house: House) -> None:
     house.settings["queue"] |= {"keep_completed_hours": 0}
     folder = house.folder / "workspace" / "coder"
     folder.mkdir(parents=True)
@@ -213,14 +211,14 @@ async def test_copies_for_messages_go_with_them_and_peoples_own_files_stay(house
             os.utime(path, (1, 1))
 
         while gone.exists():
-            # Its message goes once every reader of the log has passed it.
+            # Its message is pruned once every reader of the log has passed it.
             await house.engine._maintenance.run_once()
 
     assert kept.exists(), "its message still waits"
     assert own.exists()
 
 
-async def test_a_message_that_is_refused_as_repeated_leaves_no_copy(house: House) -> None:
+async def test_a_refused_duplicate_leaves_no_copy(house: House) -> None:
     folder = house.folder / "workspace" / "coder"
     folder.mkdir(parents=True)
     (folder / "plan.txt").write_text("the plan")

@@ -1,4 +1,4 @@
-"""Background tasks: restarted after any fault, ever later, and named for as long as they fail."""
+"""Background tasks: restarted after any error with growing pauses, and reported while they fail."""
 
 import asyncio
 import logging
@@ -14,7 +14,7 @@ from tinyagi.engine.background import SupervisedTasks
 
 
 class Script:
-    """A loop that does what its test lists: raise an error, or go through one good round."""
+    """A loop that follows the test's list: raise an error, or complete one round."""
 
     def __init__(self, *rounds: Exception | None) -> None:
         self.rounds = list(rounds)
@@ -66,7 +66,7 @@ async def test_the_pause_before_a_restart_grows_up_to_half_a_minute(
     assert tasks.states["tidy"].restarts == 7
 
 
-async def test_a_task_fails_until_a_round_goes_well(tasks: SupervisedTasks, pauses: list[float]) -> None:
+async def test_a_task_is_failing_until_a_round_succeeds(tasks: SupervisedTasks, pauses: list[float]) -> None:
     await run(tasks, None, ValueError("one"), ValueError("two"))
     failing = tasks.states["tidy"]
     assert (failing.failing, failing.last_error) == (True, "ValueError: two")
@@ -83,7 +83,7 @@ async def test_one_good_round_does_not_shorten_the_pause(tasks: SupervisedTasks,
     assert pauses == [1, 2, 4]
 
 
-async def test_a_task_that_was_well_for_a_while_begins_with_a_short_pause(
+async def test_the_pause_is_reset_after_a_task_ran_well(
     tasks: SupervisedTasks, pauses: list[float], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(background, "RESET_AFTER", timedelta())
@@ -93,7 +93,7 @@ async def test_a_task_that_was_well_for_a_while_begins_with_a_short_pause(
     assert len(errors(caplog)) == 2
 
 
-async def test_the_same_fault_is_logged_once_and_another_one_again(
+async def test_a_repeated_error_is_logged_once(
     tasks: SupervisedTasks, pauses: list[float], caplog: pytest.LogCaptureFixture
 ) -> None:
     await run(tasks, ValueError("x"), ValueError("x"), None, ValueError("x"), ValueError("y"))
@@ -111,9 +111,9 @@ async def test_the_same_fault_is_logged_once_and_another_one_again(
         (OSError("No space left on device"), False),
         (KeyError("x"), True),
     ],
-    ids=["ours", "system", "fault"],
+    ids=["expected", "system", "bug"],
 )
-async def test_a_fault_of_the_program_is_logged_with_its_stack(
+async def test_an_unexpected_error_is_logged_with_its_stack(
     tasks: SupervisedTasks,
     pauses: list[float],
     caplog: pytest.LogCaptureFixture,
@@ -127,7 +127,7 @@ async def test_a_fault_of_the_program_is_logged_with_its_stack(
     assert bool(record.exc_info) is has_stack
 
 
-async def test_a_task_that_ends_is_started_again(tasks: SupervisedTasks, pauses: list[float]) -> None:
+async def test_a_task_that_ends_is_restarted(tasks: SupervisedTasks, pauses: list[float]) -> None:
     begun = 0
     often = asyncio.Event()
 
@@ -144,7 +144,7 @@ async def test_a_task_that_ends_is_started_again(tasks: SupervisedTasks, pauses:
     assert "ended" in (tasks.states["tidy"].last_error or "")
 
 
-async def test_a_stopped_task_has_ended_and_is_named_no_more(tasks: SupervisedTasks) -> None:
+async def test_a_stopped_task_ends_and_has_no_state(tasks: SupervisedTasks) -> None:
     ended = []
 
     async def loop(name: str) -> AsyncGenerator[None, None]:

@@ -1,4 +1,4 @@
-"""The board: what is wrong is refused, and a task that moves into progress reaches whoever it is assigned to."""
+"""The board: invalid tasks are refused, and a task that moves into progress is sent to its assignee."""
 
 from collections.abc import AsyncIterator
 
@@ -44,7 +44,7 @@ async def test_a_task_of_a_team_goes_to_its_leader_with_the_team(board: TaskBoar
     assert await house.events("team_chain_start")
 
 
-async def test_a_task_that_begins_in_progress_is_sent_with_its_own_name(board: TaskBoard, house: House) -> None:
+async def test_a_task_added_in_progress_is_sent_with_its_identifier(board: TaskBoard, house: House) -> None:
     task = await board.add_task(NewTask("Build it", status=IN_PROGRESS, assignee="coder"))
     (message,) = await house.messages()
 
@@ -53,7 +53,7 @@ async def test_a_task_that_begins_in_progress_is_sent_with_its_own_name(board: T
     assert message.sender_id == task.id
 
 
-async def test_a_task_is_sent_when_it_moves_and_not_when_it_is_edited_there(board: TaskBoard, house: House) -> None:
+async def test_a_task_is_sent_when_it_moves_and_not_when_it_is_edited(board: TaskBoard, house: House) -> None:
     task = await board.add_task(NewTask("Build it", status=IN_PROGRESS, assignee="coder"))
     await board.change_task(task.id, title="Build it well", status=IN_PROGRESS)
     await board.reorder({IN_PROGRESS: [task.id]})
@@ -64,24 +64,24 @@ async def test_a_task_is_sent_when_it_moves_and_not_when_it_is_edited_there(boar
     assert len(await house.messages()) == 2
 
 
-async def test_a_task_without_an_assignee_moves_silently(board: TaskBoard, house: House) -> None:
+async def test_a_task_without_an_assignee_sends_nothing(board: TaskBoard, house: House) -> None:
     task = await board.add_task(NewTask("Think"))
     await board.change_task(task.id, status=IN_PROGRESS)
     await board.add_task(NewTask("Think more", status=IN_PROGRESS))
     assert await house.messages() == []
 
 
-async def test_to_drag_tasks_into_progress_sends_those_that_are_new_there(board: TaskBoard, house: House) -> None:
+async def test_reordering_sends_only_tasks_that_move_into_progress(board: TaskBoard, house: House) -> None:
     old = await board.add_task(NewTask("Old", status=IN_PROGRESS, assignee="coder"))
     new = await board.add_task(NewTask("New", assignee="tester"))
-    nobodys = await board.add_task(NewTask("Nobody's"))
-    tasks = await board.reorder({IN_PROGRESS: [new.id, nobodys.id, old.id], TODO: []})
+    unassigned = await board.add_task(NewTask("Nobody's"))
+    tasks = await board.reorder({IN_PROGRESS: [new.id, unassigned.id, old.id], TODO: []})
 
     assert [task.title for task in tasks] == ["New", "Nobody's", "Old"]
     assert [message.agent for message in await house.messages()] == ["coder", "tester"]
 
 
-async def test_each_task_is_a_run_of_its_own(board: TaskBoard, house: House) -> None:
+async def test_each_task_runs_alone(board: TaskBoard, house: House) -> None:
     for title in ("One", "Two"):
         await board.add_task(NewTask(title, status=IN_PROGRESS, assignee="coder"))
     await house.engine.start()
@@ -104,13 +104,13 @@ async def test_each_task_is_a_run_of_its_own(board: TaskBoard, house: House) -> 
         (NewTask("x", project_id=ProjectId("proj_none")), "no project proj_none"),
     ],
 )
-async def test_what_cannot_be_a_task_is_refused(board: TaskBoard, house: House, new: NewTask, sentence: str) -> None:
+async def test_an_invalid_task_is_refused(board: TaskBoard, house: House, new: NewTask, sentence: str) -> None:
     with pytest.raises(InvalidInput, match=sentence):
         await board.add_task(new)
     assert await house.store.board.tasks() == ()
 
 
-async def test_a_change_is_refused_as_a_whole(board: TaskBoard, house: House) -> None:
+async def test_a_refused_change_changes_nothing(board: TaskBoard, house: House) -> None:
     task = await board.add_task(NewTask("Build it", assignee="coder"))
     with pytest.raises(InvalidInput, match="needs a title"):
         await board.change_task(task.id, title="", status=IN_PROGRESS)
@@ -127,7 +127,7 @@ async def test_a_change_is_refused_as_a_whole(board: TaskBoard, house: House) ->
     assert await house.messages() == []
 
 
-async def test_another_assignee_without_a_type_is_an_agent_and_none_has_no_type(board: TaskBoard) -> None:
+async def test_an_assignee_without_a_type_is_an_agent(board: TaskBoard) -> None:
     task = await board.add_task(NewTask("Build it", assignee="dev", assignee_type=AssigneeType.TEAM))
     given = await board.change_task(task.id, assignee="coder")
     assert (given.assignee, given.assignee_type) == ("coder", AssigneeType.AGENT)
@@ -135,7 +135,7 @@ async def test_another_assignee_without_a_type_is_an_agent_and_none_has_no_type(
     assert (taken.assignee, taken.assignee_type) == (None, None)
 
 
-async def test_an_assignee_who_is_gone_is_told_when_the_task_should_start_and_not_before(house: House) -> None:
+async def test_a_deleted_assignee_is_reported_only_when_the_task_starts(house: House) -> None:
     async with house.open(start=False):
         task = await house.engine.board.add_task(NewTask("Build it", assignee="tester"))
         begun = await house.engine.board.add_task(NewTask("Begun", status=IN_PROGRESS, assignee="tester"))

@@ -1,4 +1,4 @@
-"""Budgets: what a run costs is counted, and what is over budget waits with a clear state, event and notice."""
+"""Budgets: costs are counted, and messages over budget wait with a hold, an event and a notice."""
 
 import json
 from datetime import datetime, timedelta
@@ -35,7 +35,7 @@ async def test_a_run_is_charged_to_its_agent_its_team_and_overall(house: House) 
         assert await _spent(house, "team:dev") == (10, 0.25)
 
 
-async def test_without_a_cost_of_the_provider_the_price_table_counts(house: House) -> None:
+async def test_a_run_without_a_provider_cost_is_charged_by_the_price_table(house: House) -> None:
     house.settings["limits"]["prices"] = {"m-1": {"input": 3.0, "output": 15.0}}
     house.puppet.plays["coder"] = lambda _: RunResult("ok", Usage(1_000_000, 100_000, provider="p", model="m-1"))
     async with house.open():
@@ -45,7 +45,7 @@ async def test_without_a_cost_of_the_provider_the_price_table_counts(house: Hous
         assert await _spent(house, "agent:coder") == (1_100_000, 4.5)
 
 
-async def test_a_failed_run_is_charged_too(house: House) -> None:
+async def test_a_failed_run_is_charged(house: House) -> None:
     def failing(request: RunRequest) -> RunResult:
         raise RunFailed(Failure(FailureKind.MESSAGE, "boom", usage=Usage(5, 5, cost=0.1)))
 
@@ -57,7 +57,7 @@ async def test_a_failed_run_is_charged_too(house: House) -> None:
         assert await _spent(house, "agent:coder") == (20, 0.2)
 
 
-async def test_an_agent_over_budget_waits_until_midnight_and_the_sender_is_told(house: House) -> None:
+async def test_an_agent_over_budget_waits_until_midnight_with_a_notice(house: House) -> None:
     house.settings["limits"]["agents"] = {"coder": {"daily_cost": 1.0}}
     house.puppet.plays["coder"] = lambda _: costing(1.0)
     async with house.open():
@@ -82,7 +82,7 @@ async def test_an_agent_over_budget_waits_until_midnight_and_the_sender_is_told(
     assert (second.status, second.retry_count) == (Status.PENDING, 0)
 
 
-async def test_a_raised_limit_lets_the_lane_go_on_at_once(house: House) -> None:
+async def test_raising_the_limit_lifts_the_hold_at_once(house: House) -> None:
     house.settings["limits"]["daily_tokens"] = 10
     async with house.open():
         house.puppet.plays["coder"] = lambda _: costing(0)
@@ -98,7 +98,7 @@ async def test_a_raised_limit_lets_the_lane_go_on_at_once(house: House) -> None:
     assert house.puppet.prompts_of("coder") == ["first", "second"]
 
 
-async def test_a_team_over_budget_holds_back_its_own_messages_only(house: House) -> None:
+async def test_a_team_over_budget_holds_back_only_its_messages(house: House) -> None:
     house.settings["limits"]["teams"] = {"dev": {"daily_cost": 1.0}}
     house.puppet.plays["coder"] = lambda _: costing(1.0)
     async with house.open():
@@ -118,7 +118,7 @@ async def test_a_team_over_budget_holds_back_its_own_messages_only(house: House)
     assert house.puppet.prompts_of("coder") == ["first", "not for the team"]
 
 
-async def test_a_model_without_a_price_is_said_once_when_a_budget_needs_it(
+async def test_a_missing_price_is_logged_once_when_a_budget_needs_it(
     house: House, caplog: pytest.LogCaptureFixture
 ) -> None:
     house.settings["limits"]["daily_cost"] = 10
@@ -133,7 +133,7 @@ async def test_a_model_without_a_price_is_said_once_when_a_budget_needs_it(
     ]
 
 
-async def test_without_budgets_nothing_is_held(house: House) -> None:
+async def test_no_lane_is_held_without_budgets(house: House) -> None:
     house.puppet.plays["coder"] = lambda _: costing(1_000_000)
     async with house.open():
         for _ in range(3):

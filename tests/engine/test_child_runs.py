@@ -1,4 +1,4 @@
-"""The engine with real child processes: how they fail, hang, die and are stopped, and what becomes of messages."""
+"""The engine with real child processes that fail, hang, die or are stopped."""
 
 import asyncio
 import os
@@ -54,7 +54,7 @@ async def pid_of(house: House, agent: str) -> int:
     return int(file.read_text())
 
 
-async def test_exit_code_1_is_tried_again_and_dies_with_its_last_words(house: House, programs: Programs) -> None:
+async def test_exit_code_1_is_retried_and_reported_with_the_last_output(house: House, programs: Programs) -> None:
     house.settings["queue"]["attempts"] = 3
     programs.write("coder", "echo 'Cannot find module left-pad' >&2; exit 1")
     async with opened(house, programs.claude):
@@ -97,7 +97,7 @@ async def test_a_missing_program_holds_the_lane_and_says_how_to_install_it(house
 
 
 @pytest.mark.parametrize("limit", ["timeout_seconds", "idle_timeout_seconds"])
-async def test_a_hung_child_is_ended_by_each_of_the_two_limits(house: House, programs: Programs, limit: str) -> None:
+async def test_a_hanging_child_is_killed_at_each_time_limit(house: House, programs: Programs, limit: str) -> None:
     house.settings["agents"]["coder"][limit] = 0.3
     house.settings["queue"]["timeout_attempts"] = 1
     programs.write("coder", HANG)
@@ -111,7 +111,7 @@ async def test_a_hung_child_is_ended_by_each_of_the_two_limits(house: House, pro
     assert not psutil.pid_exists(pid)
 
 
-async def test_death_by_a_foreign_signal_is_a_failure(house: House, programs: Programs) -> None:
+async def test_a_child_killed_by_a_signal_is_a_failure(house: House, programs: Programs) -> None:
     house.settings["queue"]["attempts"] = 1
     programs.write("coder", HANG)
     async with opened(house, programs.claude):
@@ -123,7 +123,7 @@ async def test_death_by_a_foreign_signal_is_a_failure(house: House, programs: Pr
     assert "SIGSEGV" in (dead.last_error or "")
 
 
-async def test_a_stop_ends_that_child_only_and_the_lane_goes_on(house: House, programs: Programs) -> None:
+async def test_stopping_a_run_ends_only_its_child_and_the_lane_continues(house: House, programs: Programs) -> None:
     programs.write("coder", f'if [ "$prompt" = hang ]; then {HANG}; fi; {ANSWER}')
     programs.write("writer", HANG)
     async with opened(house, programs.claude):
@@ -146,7 +146,7 @@ async def test_a_stop_ends_that_child_only_and_the_lane_goes_on(house: House, pr
     assert answered.status is Status.COMPLETED
 
 
-async def test_the_session_that_a_child_reports_is_resumed(house: House, programs: Programs) -> None:
+async def test_the_session_reported_by_a_child_is_resumed(house: House, programs: Programs) -> None:
     programs.write("coder", f'echo "$@" >> "$PWD/calls"; {ANSWER}')
     async with opened(house, programs.claude):
         await house.send("@coder first")
@@ -158,7 +158,7 @@ async def test_the_session_that_a_child_reports_is_resumed(house: House, program
     assert "--resume s1" in second
 
 
-async def test_what_a_child_says_is_heard_while_it_still_works(house: House, programs: Programs) -> None:
+async def test_output_of_a_child_is_published_while_it_runs(house: House, programs: Programs) -> None:
     text = """echo '{"type":"assistant","message":{"content":[{"type":"text","text":"I look into it."}]}}'"""
     programs.write("coder", f"{text}; {HANG}")
     async with opened(house, programs.claude):

@@ -1,4 +1,4 @@
-"""Runs that are ended from outside: stopped, interrupted, given back at shutdown, or lost."""
+"""Runs that are stopped, interrupted, released at shutdown, or lose their claim."""
 
 import asyncio
 import time
@@ -12,7 +12,7 @@ from tinyagi.domain.errors import NotFound
 from tinyagi.domain.messages import Status
 
 
-async def test_a_stop_ends_that_run_only_and_the_lane_goes_on_in_order(house: House) -> None:
+async def test_stopping_a_run_ends_only_that_run_and_the_lane_continues(house: House) -> None:
     gate, other = Gate(), Gate()
     house.puppet.plays.update(coder=in_turn(gate, "second", "third"), writer=other)
     async with house.open():
@@ -58,7 +58,7 @@ async def test_shutdown_lets_a_run_finish_within_the_grace_period(house: House) 
     assert response.message == "finished"
 
 
-async def test_shutdown_gives_back_what_does_not_finish_in_time(house: House) -> None:
+async def test_shutdown_releases_a_run_that_does_not_finish_in_time(house: House) -> None:
     gate = house.puppet.plays["coder"] = Gate()
     async with house.open(grace=timedelta(milliseconds=10)):
         await house.send("@coder go")
@@ -85,7 +85,7 @@ async def test_a_second_request_to_stop_does_not_wait(house: House) -> None:
     assert house.puppet.cancelled == ["coder"]
 
 
-async def test_a_run_whose_claim_was_taken_away_is_ended_and_writes_nothing(house: House) -> None:
+async def test_a_run_that_loses_its_claim_is_cancelled(house: House) -> None:
     house.settings["queue"]["lease_seconds"] = 1
     gate = house.puppet.plays["coder"] = Gate()
     async with house.open():
@@ -101,9 +101,7 @@ async def test_a_run_whose_claim_was_taken_away_is_ended_and_writes_nothing(hous
     assert [answer.message for answer in answers] == ["echo: go"]
 
 
-async def test_an_answer_whose_claim_was_taken_away_is_dropped_and_the_message_runs_again(
-    house: House, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_the_answer_of_a_lost_claim_is_dropped(house: House, caplog: pytest.LogCaptureFixture) -> None:
     gate = Gate("the first answer")
     house.puppet.plays["coder"] = in_turn(gate, "the second answer")
     async with house.open():
@@ -122,7 +120,7 @@ async def test_an_answer_whose_claim_was_taken_away_is_dropped_and_the_message_r
     assert "cannot be stored" not in caplog.text
 
 
-async def test_a_lease_is_renewed_for_as_long_as_the_run_lives(house: House) -> None:
+async def test_a_lease_is_renewed_during_the_run(house: House) -> None:
     house.settings["queue"]["lease_seconds"] = 1
     gate = house.puppet.plays["coder"] = Gate()
     async with house.open():
@@ -141,7 +139,7 @@ async def test_a_lease_is_renewed_for_as_long_as_the_run_lives(house: House) -> 
         assert await house.statuses() == [Status.COMPLETED]
 
 
-async def test_a_person_who_adds_something_interrupts_and_gets_one_answer(house: House) -> None:
+async def test_a_second_message_interrupts_the_run_and_shares_its_answer(house: House) -> None:
     house.settings["agents"]["coder"]["while_running"] = "interrupt"
     house.settings["queue"]["interrupt_debounce_seconds"] = 0.05
     gate = Gate()
@@ -161,7 +159,7 @@ async def test_a_person_who_adds_something_interrupts_and_gets_one_answer(house:
     assert [message.retry_count for message in messages] == [0, 0]
 
 
-async def test_somebody_elses_message_interrupts_nobody(house: House) -> None:
+async def test_a_message_from_another_person_does_not_interrupt(house: House) -> None:
     house.settings["agents"]["coder"]["while_running"] = "interrupt"
     house.settings["queue"]["interrupt_debounce_seconds"] = 0.01
     gate = house.puppet.plays["coder"] = Gate()
@@ -171,7 +169,7 @@ async def test_somebody_elses_message_interrupts_nobody(house: House) -> None:
     assert house.puppet.cancelled == []
 
 
-async def test_a_message_is_interrupted_a_few_times_at_most(house: House) -> None:
+async def test_the_number_of_interrupts_is_limited(house: House) -> None:
     house.settings["agents"]["coder"]["while_running"] = "interrupt"
     house.settings["queue"] |= {"interrupt_debounce_seconds": 0, "interrupt_max": 2}
     gates = [Gate() for _ in range(3)]
@@ -181,7 +179,7 @@ async def test_a_message_is_interrupted_a_few_times_at_most(house: House) -> Non
             await house.send(f"@coder part {number}", channel="web", sender="Ada")
             await gate.reached.wait()
         await house.send("@coder part 3", channel="web", sender="Ada")
-        await _passed(house)
+        await _let_watchers_act(house)
         gates[-1].open.set()
         await house.drained()
 
@@ -190,9 +188,7 @@ async def test_a_message_is_interrupted_a_few_times_at_most(house: House) -> Non
     assert house.puppet.cancelled == ["coder", "coder"]
 
 
-async def test_a_person_can_interrupt_also_after_the_clock_was_set_back(
-    house: House, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_interrupts_work_after_the_clock_was_set_back(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     house.settings["agents"]["coder"]["while_running"] = "interrupt"
     house.settings["queue"]["interrupt_debounce_seconds"] = 0.05
     gate = Gate()
@@ -207,7 +203,7 @@ async def test_a_person_can_interrupt_also_after_the_clock_was_set_back(
     assert house.puppet.cancelled == ["coder"]
 
 
-async def test_an_interrupt_waits_until_the_person_has_paused(house: House) -> None:
+async def test_an_interrupt_waits_for_the_debounce_time(house: House) -> None:
     house.settings["agents"]["coder"]["while_running"] = "interrupt"
     house.settings["queue"]["interrupt_debounce_seconds"] = 60
     gate = house.puppet.plays["coder"] = Gate()
@@ -217,7 +213,7 @@ async def test_an_interrupt_waits_until_the_person_has_paused(house: House) -> N
     assert house.puppet.cancelled == []
 
 
-async def test_while_running_queue_leaves_the_run_alone(house: House) -> None:
+async def test_while_running_queue_does_not_interrupt(house: House) -> None:
     gate = house.puppet.plays["coder"] = Gate()
     house.settings["queue"]["interrupt_debounce_seconds"] = 0
     async with house.open():
@@ -227,17 +223,17 @@ async def test_while_running_queue_leaves_the_run_alone(house: House) -> None:
 
 
 async def _add_while_it_runs(house: House, gate: Gate, text: str, *, sender: str) -> None:
-    """Ada's message runs, somebody adds another, and only when nothing has come of it may the run end."""
+    """While Ada's message runs, another one arrives; the run ends after the watchers had time to act."""
     await house.send("@coder book a table", channel="web", sender="Ada")
     await gate.reached.wait()
     await house.send(f"@coder {text}", channel="web", sender=sender)
-    await _passed(house)
+    await _let_watchers_act(house)
     gate.open.set()
     await house.drained()
 
 
-async def _passed(house: House) -> None:
-    """The watchers had every reason and time to act: another lane has done a whole run since."""
+async def _let_watchers_act(house: House) -> None:
+    """Give the watchers time to act: wait until another lane has completed a run."""
     await house.send("@writer tick")
     await settled(lambda: bool(house.puppet.prompts_of("writer")))
     began = time.monotonic()

@@ -1,4 +1,4 @@
-"""Failed runs: another attempt, a hold of the lane, or the end, and what people are told."""
+"""Failed runs: retries, holds, dead messages and notices."""
 
 import asyncio
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from tinyagi.domain.retry import FailureKind
 from tinyagi.providers.base import RunRequest
 
 
-async def test_a_failing_run_is_tried_again_and_told_so(house: House) -> None:
+async def test_a_retry_is_announced_in_the_prompt(house: House) -> None:
     house.puppet.plays["coder"] = in_turn(failing(), lambda request: f"attempt {request.attempt}")
     async with house.open():
         await house.send("@coder fix it")
@@ -46,7 +46,7 @@ async def test_a_message_that_always_fails_dies_with_its_error_and_a_notice(hous
     assert "no such module" in notice.message
 
 
-async def test_a_provider_that_is_unavailable_holds_the_lane_and_uses_no_attempt(house: House) -> None:
+async def test_an_unavailable_provider_holds_the_lane_and_uses_no_attempt(house: House) -> None:
     house.puppet.plays["coder"] = in_turn(failing(FailureKind.UNAVAILABLE, "429"), lambda request: str(request.attempt))
     async with house.open():
         await house.send("@coder go")
@@ -59,7 +59,7 @@ async def test_a_provider_that_is_unavailable_holds_the_lane_and_uses_no_attempt
     assert response.message == "1"
 
 
-async def test_retry_after_decides_how_long_the_lane_rests(house: House) -> None:
+async def test_retry_after_sets_the_length_of_the_hold(house: House) -> None:
     house.puppet.plays["coder"] = failing(FailureKind.UNAVAILABLE, "429", retry_after=timedelta(hours=2))
     async with house.open():
         await house.send("@coder go")
@@ -68,7 +68,7 @@ async def test_retry_after_decides_how_long_the_lane_rests(house: House) -> None
     assert held.payload["hold_until"] - held.created_at == 2 * 3600 * 1000
 
 
-async def test_a_person_is_told_once_when_only_a_person_can_mend_it(house: House) -> None:
+async def test_a_failure_that_needs_a_person_sends_one_notice(house: House) -> None:
     missing = failing(FailureKind.UNAVAILABLE, "claude is not installed", needs_person=True)
     house.puppet.plays["coder"] = in_turn(missing, missing, missing, "at last")
     async with house.open():
@@ -81,7 +81,7 @@ async def test_a_person_is_told_once_when_only_a_person_can_mend_it(house: House
     assert answer.message == "at last"
 
 
-async def test_a_timeout_is_worth_one_further_try(house: House) -> None:
+async def test_a_timeout_is_retried_once(house: House) -> None:
     house.puppet.plays["coder"] = failing(FailureKind.TIMEOUT, "it took too long")
     async with house.open():
         await house.send("@coder go")
@@ -90,7 +90,7 @@ async def test_a_timeout_is_worth_one_further_try(house: House) -> None:
     assert len(house.puppet.requests) == 2
 
 
-async def test_a_message_for_an_agent_that_is_not_there_waits_and_says_why(house: House) -> None:
+async def test_a_message_for_an_unknown_agent_waits_with_a_notice(house: House) -> None:
     async with house.open():
         await house.store.queue.enqueue(NewMessage("hello", AgentId("ghost"), sender="Ada"))
         held = await house.until_event("lane_held")
@@ -102,7 +102,7 @@ async def test_a_message_for_an_agent_that_is_not_there_waits_and_says_why(house
     assert "ghost" in notice.message
 
 
-async def test_a_fault_of_ours_costs_a_message_an_attempt_and_not_the_lane(house: House) -> None:
+async def test_an_unexpected_error_uses_an_attempt_and_the_lane_continues(house: House) -> None:
     def broken(request: RunRequest) -> str:
         raise ZeroDivisionError("oops")
 
@@ -125,7 +125,7 @@ async def test_an_answer_that_cannot_be_stored_fails_its_message(house: House) -
     assert response.message == "whole"
 
 
-async def test_a_finished_run_is_written_as_soon_as_the_disk_has_room(house: House) -> None:
+async def test_a_finished_run_is_stored_once_the_disk_has_room(house: House) -> None:
     async with house.open(start=False):
         refused = _refuse_at_first(house, StoreFull("the disk is full"), StoreBusy("locked"))
         await house.engine.start()
@@ -138,7 +138,7 @@ async def test_a_finished_run_is_written_as_soon_as_the_disk_has_room(house: Hou
     assert len(house.puppet.requests) == 1
 
 
-async def test_a_plugin_or_prompt_that_breaks_names_itself_in_the_error(house: House) -> None:
+async def test_a_missing_prompt_file_is_named_in_the_error(house: House) -> None:
     house.settings["agents"]["coder"]["prompt_file"] = "missing.md"
     async with house.open():
         await house.send("@coder go")
@@ -148,7 +148,7 @@ async def test_a_plugin_or_prompt_that_breaks_names_itself_in_the_error(house: H
 
 
 @pytest.mark.parametrize("name", ["working_directory", "prompt_file"])
-async def test_no_run_begins_in_the_home_or_with_a_secret_of_it(house: House, name: str) -> None:
+async def test_the_home_cannot_be_a_workspace_or_prompt_file(house: House, name: str) -> None:
     place = house.home.path if name == "working_directory" else house.home.settings_file
     house.settings["agents"]["coder"][name] = str(place)
     async with house.open():
@@ -160,7 +160,7 @@ async def test_no_run_begins_in_the_home_or_with_a_secret_of_it(house: House, na
     assert not (house.home.path / "AGENTS.md").exists()
 
 
-async def test_a_prompt_file_that_becomes_a_link_out_of_the_workspace_is_not_read(house: House) -> None:
+async def test_a_prompt_file_replaced_by_an_outside_link_is_not_read(house: House) -> None:
     house.settings["agents"]["coder"]["prompt_file"] = "role.md"
     role = house.folder / "workspace" / "coder" / "role.md"
     role.parent.mkdir(parents=True)
@@ -177,7 +177,7 @@ async def test_a_prompt_file_that_becomes_a_link_out_of_the_workspace_is_not_rea
     assert len(house.puppet.requests) == 1
 
 
-async def test_a_store_that_cannot_be_read_costs_no_attempt(house: House) -> None:
+async def test_a_busy_store_uses_no_attempt(house: House) -> None:
     house.settings["limits"]["daily_cost"] = 100
     async with house.open(start=False):
         spending, original, refused = house.store.spending, house.store.spending.of_day, list[str]()
@@ -199,7 +199,7 @@ async def test_a_store_that_cannot_be_read_costs_no_attempt(house: House) -> Non
     assert (message.status, message.retry_count) == (Status.COMPLETED, 0)
 
 
-async def test_a_run_that_asks_for_something_wrong_does_not_count_as_a_store_that_cannot_be_read(house: House) -> None:
+async def test_a_refused_request_in_a_run_is_a_failure_of_the_message(house: House) -> None:
     def refused(request: RunRequest) -> str:
         raise NotFound("There is no task task_7.")
 
@@ -213,7 +213,7 @@ async def test_a_run_that_asks_for_something_wrong_does_not_count_as_a_store_tha
     assert failed.payload["reason"] == "the run crashed: NotFound: There is no task task_7."
 
 
-async def test_an_error_that_nobody_foresaw_blocks_no_lane_for_ever(house: House) -> None:
+async def test_an_unexpected_error_in_fail_does_not_block_the_lane(house: House) -> None:
     house.puppet.plays["coder"] = in_turn(failing(reason="half a \ud800 reason"), "fine")
     async with house.open(start=False):
         queue, original, refused = house.store.queue, house.store.queue.fail, list[str]()
@@ -240,7 +240,7 @@ class _Refusals:
 
 
 def _refuse_at_first(house: House, *errors: Exception) -> _Refusals:
-    """Wrap the queue's completion: the first calls are refused as a full or locked disk would."""
+    """Wrap the queue's completion: the first calls raise these errors."""
     queue, refused, left = house.store.queue, _Refusals(), list(errors)
     original = queue.complete_and_claim
 

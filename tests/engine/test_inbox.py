@@ -1,4 +1,4 @@
-"""The door: routed once, stored with the facts of its routing, refused with a sentence."""
+"""The inbox: messages are routed once, stored with their routing event, or refused with a reason."""
 
 from datetime import timedelta
 
@@ -9,7 +9,7 @@ from tinyagi.domain.errors import DuplicateMessage, InvalidInput
 from tinyagi.domain.ids import TeamId
 
 
-async def test_the_routing_of_a_message_is_a_fact(house: House) -> None:
+async def test_the_routing_of_a_message_is_recorded(house: House) -> None:
     async with house.open(start=False):
         await house.send("@dev build it")
         (routed,) = await house.events("agent_routed")
@@ -18,9 +18,7 @@ async def test_the_routing_of_a_message_is_a_fact(house: House) -> None:
 
 
 @pytest.mark.parametrize("text", ["@coder build it", "@Coder build it", "@dev build it"])
-async def test_a_text_is_kept_as_it_was_written_and_the_agent_reads_it_without_the_prefix(
-    house: House, text: str
-) -> None:
+async def test_the_stored_text_keeps_the_prefix_and_the_prompt_does_not(house: House, text: str) -> None:
     async with house.open():
         await house.send(text)
         await house.drained()
@@ -40,7 +38,7 @@ async def test_a_prefix_of_another_agent_is_part_of_the_prompt(house: House) -> 
     assert house.puppet.prompts_of("tester") == ["@writer hello"]
 
 
-async def test_a_named_agent_or_team_goes_before_what_the_text_says(house: House) -> None:
+async def test_a_named_agent_or_team_wins_over_the_prefix(house: House) -> None:
     async with house.open(start=False):
         await house.send("@writer hello", agent="tester")
         await house.send("hello", agent="dev")
@@ -50,7 +48,7 @@ async def test_a_named_agent_or_team_goes_before_what_the_text_says(house: House
     assert (to_team.agent, to_team.team) == ("coder", "dev")
 
 
-async def test_a_chat_may_stick_to_an_agent(house: House) -> None:
+async def test_a_chat_can_have_a_default_agent(house: House) -> None:
     house.settings["channels"] = {"defaults": {"telegram:4711": "tester"}}
     async with house.open(start=False):
         await house.send("hello", channel="telegram", sender="Ada", sender_id="4711")
@@ -60,7 +58,7 @@ async def test_a_chat_may_stick_to_an_agent(house: House) -> None:
     assert (sticky.agent, default.agent) == ("tester", "coder")
 
 
-async def test_an_unknown_agent_is_refused_with_those_that_are_known(house: House) -> None:
+async def test_an_unknown_agent_is_refused_with_the_known_ones(house: House) -> None:
     async with house.open(start=False):
         with pytest.raises(InvalidInput, match="coder, writer, tester, dev"):
             await house.send("hello", agent="ghost")
@@ -75,7 +73,7 @@ async def test_an_empty_message_is_refused(house: House, text: str) -> None:
             await house.engine.inbox.post(TeamId("dev"), text, "Ada")
 
 
-async def test_a_repeated_id_is_refused_and_posts_nothing_twice(house: House) -> None:
+async def test_a_repeated_id_is_refused_and_posts_once(house: House) -> None:
     async with house.open(start=False):
         await house.send("[#dev: once only]", message_id="api_1")
         with pytest.raises(DuplicateMessage):
@@ -84,13 +82,13 @@ async def test_a_repeated_id_is_refused_and_posts_nothing_twice(house: House) ->
         assert len(await house.store.history.of_room(TeamId("dev"))) == 1
 
 
-async def test_a_room_that_is_not_there_is_refused(house: House) -> None:
+async def test_an_unknown_room_is_refused(house: House) -> None:
     async with house.open(start=False):
         with pytest.raises(InvalidInput, match="no team 'sales'"):
             await house.engine.inbox.post(TeamId("sales"), "hello", "Ada")
 
 
-async def test_a_delay_counts_by_the_clock_of_the_store(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_delay_uses_the_clock_of_the_store(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tinyagi.wiring.open_store", open_an_hour_ahead)
     async with house.open(start=False):
         await house.send("later", delay=timedelta(hours=1))
@@ -99,7 +97,7 @@ async def test_a_delay_counts_by_the_clock_of_the_store(house: House, monkeypatc
     assert message.available_at >= message.created_at + 3_599_000
 
 
-async def test_a_delay_is_kept_with_the_message(house: House) -> None:
+async def test_a_delay_is_stored_with_the_message(house: House) -> None:
     async with house.open(start=False):
         await house.send("later", delay=timedelta(hours=1))
         (message,) = await house.messages()
@@ -118,7 +116,7 @@ async def test_files_are_named_in_the_prompt(house: House) -> None:
 
 
 @pytest.mark.parametrize("file", ["/etc/passwd", "../settings.json", "nothing.pdf", "link.pdf"])
-async def test_a_file_from_elsewhere_is_refused_and_nothing_is_stored(house: House, file: str) -> None:
+async def test_a_file_outside_the_allowed_folders_is_refused(house: House, file: str) -> None:
     async with house.open(start=False):
         (house.home.files / "link.pdf").symlink_to(house.home.settings_file)
         with pytest.raises(InvalidInput, match="not attached"):
@@ -127,7 +125,7 @@ async def test_a_file_from_elsewhere_is_refused_and_nothing_is_stored(house: Hou
         assert await house.messages() == []
 
 
-async def test_a_file_of_the_agents_own_workspace_may_be_named(house: House) -> None:
+async def test_a_file_of_the_agents_workspace_is_accepted(house: House) -> None:
     async with house.open(start=False):
         plan = house.folder / "workspace" / "coder" / "plan.pdf"
         plan.parent.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""Lanes: one run at a time in each, side by side with each other, fair under the cap."""
+"""Lanes: one run at a time in each lane, lanes run in parallel, fair under the cap."""
 
 import asyncio
 import time
@@ -25,7 +25,7 @@ async def test_a_message_becomes_a_run_and_an_answer(house: House) -> None:
     assert house.puppet.requests[0].workspace == house.folder / "workspace" / "coder"
 
 
-async def test_messages_of_a_lane_run_one_after_another_and_in_order(house: House) -> None:
+async def test_messages_of_a_lane_run_one_at_a_time_in_order(house: House) -> None:
     async def slowly(request: RunRequest) -> str:
         await asyncio.sleep(0.001)
         return request.prompt
@@ -39,7 +39,7 @@ async def test_messages_of_a_lane_run_one_after_another_and_in_order(house: Hous
     assert house.puppet.most_at_once == 1
 
 
-async def test_no_lane_waits_for_another(house: House) -> None:
+async def test_lanes_do_not_wait_for_each_other(house: House) -> None:
     gate = house.puppet.plays["coder"] = Gate()
     async with house.open():
         await house.send("@coder take your time")
@@ -53,7 +53,7 @@ async def test_no_lane_waits_for_another(house: House) -> None:
     assert response.agent == "writer"
 
 
-async def test_no_more_runs_at_once_than_the_cap_allows(house: House) -> None:
+async def test_the_number_of_concurrent_runs_is_capped(house: House) -> None:
     house.settings["queue"]["max_runs"] = 2
     gates = {agent: Gate() for agent in ("coder", "writer", "tester")}
     house.puppet.plays.update(gates)
@@ -72,7 +72,7 @@ async def test_no_more_runs_at_once_than_the_cap_allows(house: House) -> None:
     assert house.puppet.most_at_once == 2
 
 
-async def test_a_lane_with_a_long_backlog_lets_others_have_their_turn(house: House) -> None:
+async def test_a_long_backlog_does_not_starve_other_lanes(house: House) -> None:
     house.settings["queue"]["max_runs"] = 1
     async with house.open(start=False):
         backlog = [NewMessage(f"task {n}", AgentId("coder"), sender=f"p{n}") for n in range(20)]
@@ -85,7 +85,7 @@ async def test_a_lane_with_a_long_backlog_lets_others_have_their_turn(house: Hou
     assert turns.index(AgentId("writer")) <= 2
 
 
-async def test_a_message_of_another_program_is_routed_and_run(house: House) -> None:
+async def test_a_message_enqueued_by_another_process_is_run(house: House) -> None:
     async with house.open():
         async with await Store.open(house.home.database) as other:
             await other.queue.enqueue(NewMessage("from elsewhere", AgentId("tester")))
@@ -95,7 +95,7 @@ async def test_a_message_of_another_program_is_routed_and_run(house: House) -> N
     assert response.message == "echo: from elsewhere"
 
 
-async def test_a_delayed_message_runs_when_its_time_has_come(house: House) -> None:
+async def test_a_delayed_message_runs_when_it_is_due(house: House) -> None:
     async with house.open():
         due = (await house.store.queue.enqueue(NewMessage("now", AgentId("coder")))).created_at + 120
         await house.store.queue.enqueue(NewMessage("later", AgentId("coder"), sender="Grace", available_at=due))
@@ -124,7 +124,7 @@ async def test_a_paused_lane_finishes_its_run_and_takes_no_other(house: House) -
     assert house.puppet.prompts_of("coder") == ["first", "second"]
 
 
-async def test_people_and_rooms_share_a_run_and_one_answer_goes_out(house: House) -> None:
+async def test_chat_messages_share_a_run_and_get_one_answer(house: House) -> None:
     gate = house.puppet.plays["coder"] = Gate()
     async with house.open():
         await house.send("@coder warm up")
@@ -140,7 +140,7 @@ async def test_people_and_rooms_share_a_run_and_one_answer_goes_out(house: House
     assert len(responses) == 2
 
 
-async def test_batching_all_makes_one_run_of_everything_and_says_who_wrote_what(house: House) -> None:
+async def test_batching_all_makes_one_run_that_names_each_sender(house: House) -> None:
     house.settings["agents"]["coder"]["batching"] = "all"
     async with house.open(start=False):
         await house.send("@coder fix it", channel="api", sender="Ada")
@@ -165,7 +165,7 @@ async def test_batching_none_gives_every_message_its_own_run(house: House) -> No
     assert house.puppet.prompts_of("coder") == ["one", "two"]
 
 
-async def test_a_store_that_is_locked_for_a_moment_costs_no_message(house: House) -> None:
+async def test_a_briefly_locked_store_loses_no_message(house: House) -> None:
     async with house.open(start=False):
         queue, refused = house.store.queue, list[str]()
         original = queue.claim
@@ -187,7 +187,7 @@ async def test_a_store_that_is_locked_for_a_moment_costs_no_message(house: House
     assert len(house.puppet.requests) == 3
 
 
-async def test_a_lane_that_waits_for_a_retry_is_not_asked_again_and_again(house: House) -> None:
+async def test_a_lane_that_waits_for_a_retry_is_not_claimed_repeatedly(house: House) -> None:
     house.settings["queue"]["retry_base_seconds"] = 60
     house.puppet.plays["coder"] = failing()
     async with house.open(start=False):
@@ -204,7 +204,7 @@ async def test_a_lane_that_waits_for_a_retry_is_not_asked_again_and_again(house:
     assert asked.count(AgentId("coder")) == 2
 
 
-async def test_a_lane_claimed_in_vain_is_asked_again_when_it_has_another_message_or_after_a_second(
+async def test_a_lane_without_a_runnable_message_is_claimed_at_most_once_a_second(
     house: House,
 ) -> None:
     house.settings["limits"]["teams"] = {"dev": {"daily_tokens": 1}}

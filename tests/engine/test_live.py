@@ -1,4 +1,4 @@
-"""Live text: passed on at once, then at most four times a second, with nothing left out."""
+"""Live text: published at once, then at most four times a second, without gaps."""
 
 import asyncio
 
@@ -10,7 +10,7 @@ from tinyagi.engine.live_progress import PERIOD, SHOWN, ProgressHub
 CLAIM = Claim(ClaimId("claim_1"), AgentId("coder"), (a_message(),), started_at=0, lease_until=0, holds=0)
 
 
-async def test_pieces_that_come_close_together_are_passed_on_as_one() -> None:
+async def test_pieces_in_quick_succession_are_joined() -> None:
     live = ProgressHub()
     with live.listening() as heard, live.speaking(CLAIM) as speaker:
         began = asyncio.get_running_loop().time()
@@ -24,7 +24,7 @@ async def test_pieces_that_come_close_together_are_passed_on_as_one() -> None:
     assert took >= PERIOD.total_seconds() * 0.9
 
 
-async def test_a_late_reader_finds_the_end_of_what_was_said() -> None:
+async def test_a_late_reader_gets_the_end_of_the_text() -> None:
     live = ProgressHub()
     with live.speaking(CLAIM) as speaker:
         speaker.say("a" * SHOWN)
@@ -35,7 +35,7 @@ async def test_a_late_reader_finds_the_end_of_what_was_said() -> None:
     assert live.text_of(CLAIM.id) == ""
 
 
-async def test_silence_is_not_passed_on() -> None:
+async def test_empty_text_is_not_published() -> None:
     live = ProgressHub()
     with live.listening() as heard, live.speaking(CLAIM) as speaker:
         speaker.say("")

@@ -1,4 +1,4 @@
-"""What is logged within a run says whose run it is, also from the tasks and threads that the run starts."""
+"""Log lines within a run carry its agent, message and conversation, also in its tasks and threads."""
 
 import asyncio
 import logging
@@ -9,7 +9,7 @@ from tinyagi.engine.active_run import current_run_fields
 from tinyagi.providers.base import RunRequest
 
 
-async def test_a_run_knows_its_agent_message_and_conversation(house: House) -> None:
+async def test_a_run_has_its_agent_message_and_conversation_as_log_fields(house: House) -> None:
     seen: dict[str, object] = {}
 
     async def looking(request: RunRequest) -> str:
@@ -28,7 +28,7 @@ async def test_a_run_knows_its_agent_message_and_conversation(house: House) -> N
     assert current_run_fields() == {}
 
 
-async def test_what_the_lane_says_of_a_run_is_about_that_run(house: House) -> None:
+async def test_log_lines_of_the_lane_carry_the_message_id(house: House) -> None:
     lines: dict[str, list[str]] = {}
 
     class Listener(logging.Handler):

@@ -1,4 +1,4 @@
-"""Two changes of one row at the same time, by two engines on one home: neither undoes the other.
+"""Concurrent changes of one row by two engines on one home: neither undoes the other.
 
 One of the two may read the row first. It then waits, with what it has read, until the other one is stored.
 """
@@ -27,7 +27,7 @@ HOURLY = NewSchedule("hourly", WRITER, "write the report", cron="0 * * * *", tim
 
 
 class HeldRead:
-    """Reads of a store, of which one waits, once it has its rows, until the test lets it go on."""
+    """Reads of a store; one of them is held, after it has its rows, until the test releases it."""
 
     def __init__(self, passing: int) -> None:
         self._passing = passing
@@ -47,8 +47,8 @@ class HeldRead:
 
 
 @dataclass
-class Office:
-    """`mine` is slow: its reads are held. `theirs` is another engine with a store of its own."""
+class TwoEngines:
+    """`mine` is slow: its reads are held. `theirs` is another engine with a second store."""
 
     house: House
     mine: Engine
@@ -59,7 +59,7 @@ class Office:
     def scheduler_of(self, engine: Engine) -> Scheduler:
         return Scheduler(engine.store, engine.inbox, self.clock)
 
-    def book_of(self, engine: Engine) -> ScheduleEditor:
+    def editor_of(self, engine: Engine) -> ScheduleEditor:
         return ScheduleEditor(engine.store.schedules, engine._context.effective, self.clock)
 
     def due_in_a_second(self, label: str = "once") -> NewSchedule:
@@ -69,7 +69,7 @@ class Office:
     async def during(self, change: Awaitable[object], passing: int = 0) -> AsyncIterator[None]:
         """Begin a change of mine; the block runs once it has read, if it reads at all, and before it goes on.
 
-        So many reads pass before the one that is held.
+        `passing` reads are not held before the one that is.
         """
         held = HeldRead(passing)
         with self.monkeypatch.context() as patched:
@@ -85,162 +85,162 @@ class Office:
 
 
 @pytest.fixture
-async def office(house: House, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Office]:
+async def engines(house: House, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[TwoEngines]:
     async with (
         house.open(start=False),
         open_engine(house.home, adapters=dict.fromkeys(ADAPTERS, house.puppet)) as other,
     ):
-        yield Office(house, house.engine, other, FakeClock(), monkeypatch)
+        yield TwoEngines(house, house.engine, other, FakeClock(), monkeypatch)
 
 
-async def test_a_new_title_does_not_put_a_task_back_that_was_moved_meanwhile(office: Office) -> None:
-    task = await office.mine.board.add_task(NewTask("Build it", status=TODO, assignee="coder"))
+async def test_a_new_title_does_not_undo_a_concurrent_move(engines: TwoEngines) -> None:
+    task = await engines.mine.board.add_task(NewTask("Build it", status=TODO, assignee="coder"))
 
-    async with office.during(office.mine.board.change_task(task.id, title="Build it well")):
-        await office.theirs.board.change_task(task.id, status=IN_PROGRESS)
-    await office.theirs.board.change_task(task.id, status=IN_PROGRESS)
+    async with engines.during(engines.mine.board.change_task(task.id, title="Build it well")):
+        await engines.theirs.board.change_task(task.id, status=IN_PROGRESS)
+    await engines.theirs.board.change_task(task.id, status=IN_PROGRESS)
 
-    stored = await office.mine.store.board.task(task.id)
+    stored = await engines.mine.store.board.task(task.id)
     assert (stored.title, stored.status) == ("Build it well", IN_PROGRESS)
-    assert len(await office.house.messages()) == 1
+    assert len(await engines.house.messages()) == 1
 
 
-async def test_two_who_start_a_task_at_the_same_time_send_it_once(office: Office) -> None:
-    task = await office.mine.board.add_task(NewTask("Build it", status=TODO, assignee="coder"))
+async def test_concurrent_starts_of_a_task_send_it_once(engines: TwoEngines) -> None:
+    task = await engines.mine.board.add_task(NewTask("Build it", status=TODO, assignee="coder"))
 
-    async with office.during(office.mine.board.change_task(task.id, status=IN_PROGRESS)):
-        await office.theirs.board.change_task(task.id, status=IN_PROGRESS)
+    async with engines.during(engines.mine.board.change_task(task.id, status=IN_PROGRESS)):
+        await engines.theirs.board.change_task(task.id, status=IN_PROGRESS)
 
-    assert len(await office.house.messages()) == 1
+    assert len(await engines.house.messages()) == 1
 
 
-async def test_a_task_that_starts_goes_to_the_assignee_that_it_has_by_then(office: Office) -> None:
-    task = await office.mine.board.add_task(NewTask("Build it", status=TODO, assignee="coder"))
+async def test_a_started_task_goes_to_its_current_assignee(engines: TwoEngines) -> None:
+    task = await engines.mine.board.add_task(NewTask("Build it", status=TODO, assignee="coder"))
 
-    async with office.during(office.mine.board.change_task(task.id, title="Build it well")):
-        await office.theirs.board.change_task(task.id, assignee="writer")
-    await office.mine.board.change_task(task.id, status=IN_PROGRESS)
+    async with engines.during(engines.mine.board.change_task(task.id, title="Build it well")):
+        await engines.theirs.board.change_task(task.id, assignee="writer")
+    await engines.mine.board.change_task(task.id, status=IN_PROGRESS)
 
-    (message,) = await office.house.messages()
+    (message,) = await engines.house.messages()
     assert message.agent == "writer"
     assert "Build it well" in message.message
 
 
-async def test_a_task_that_left_progress_while_the_column_was_dragged_is_sent_again(office: Office) -> None:
-    task = await office.mine.board.add_task(NewTask("Build it", status=IN_PROGRESS, assignee="coder"))
+async def test_a_task_moved_out_during_a_reorder_is_sent_again(engines: TwoEngines) -> None:
+    task = await engines.mine.board.add_task(NewTask("Build it", status=IN_PROGRESS, assignee="coder"))
 
-    drag = office.mine.board.reorder({IN_PROGRESS: [task.id]})
-    async with office.during(drag):
-        await office.theirs.board.change_task(task.id, status=REVIEW)
+    drag = engines.mine.board.reorder({IN_PROGRESS: [task.id]})
+    async with engines.during(drag):
+        await engines.theirs.board.change_task(task.id, status=REVIEW)
 
-    stored = await office.mine.store.board.task(task.id)
-    assert (stored.status, len(await office.house.messages())) in ((IN_PROGRESS, 2), (REVIEW, 1))
+    stored = await engines.mine.store.board.task(task.id)
+    assert (stored.status, len(await engines.house.messages())) in ((IN_PROGRESS, 2), (REVIEW, 1))
 
 
-async def test_two_edits_of_a_project_are_both_kept(office: Office) -> None:
-    project = await office.mine.board.add_project(NewProject("Site", prefix="WEB"))
+async def test_two_edits_of_a_project_are_both_kept(engines: TwoEngines) -> None:
+    project = await engines.mine.board.add_project(NewProject("Site", prefix="WEB"))
 
-    edit = office.mine.board.change_project(project.id, description="our web site")
-    async with office.during(edit):
-        await office.theirs.board.change_project(project.id, name="Web site", prefix="SITE")
+    edit = engines.mine.board.change_project(project.id, description="our web site")
+    async with engines.during(edit):
+        await engines.theirs.board.change_project(project.id, name="Web site", prefix="SITE")
 
-    stored = await office.mine.store.board.project(project.id)
+    stored = await engines.mine.store.board.project(project.id)
     assert (stored.name, stored.prefix, stored.description) == ("Web site", "SITE", "our web site")
 
 
-async def test_two_edits_of_a_schedule_are_both_kept(office: Office) -> None:
-    book = office.book_of(office.mine)
-    added = await book.add(HOURLY)
+async def test_two_edits_of_a_schedule_are_both_kept(engines: TwoEngines) -> None:
+    editor = engines.editor_of(engines.mine)
+    added = await editor.add(HOURLY)
 
-    async with office.during(book.change(added.id, label="reports")):
-        daily = await office.book_of(office.theirs).change(added.id, cron="0 9 * * *", message="a daily one")
+    async with engines.during(editor.change(added.id, label="reports")):
+        daily = await engines.editor_of(engines.theirs).change(added.id, cron="0 9 * * *", message="a daily one")
 
-    (stored,) = await book.all()
+    (stored,) = await editor.all()
     assert (stored.label, stored.message, stored.cron) == ("reports", "a daily one", "0 9 * * *")
     assert stored.next_at == daily.next_at
 
 
-async def test_an_edit_does_not_enable_a_single_instant_again_that_was_sent_meanwhile(office: Office) -> None:
-    book = office.book_of(office.mine)
-    added = await book.add(office.due_in_a_second())
-    office.clock.now += SECOND
-    scheduler = office.scheduler_of(office.theirs)
+async def test_an_edit_does_not_reenable_a_single_time_sent_meanwhile(engines: TwoEngines) -> None:
+    editor = engines.editor_of(engines.mine)
+    added = await editor.add(engines.due_in_a_second())
+    engines.clock.now += SECOND
+    scheduler = engines.scheduler_of(engines.theirs)
 
-    async with office.during(book.change(added.id, label="renamed")):
+    async with engines.during(editor.change(added.id, label="renamed")):
         await scheduler.look()
     await scheduler.look()
 
-    (stored,) = await book.all()
+    (stored,) = await editor.all()
     assert (stored.label, stored.enabled, stored.next_at) == ("renamed", False, None)
-    assert [message.message for message in await office.house.messages()] == ["do it"]
+    assert [message.message for message in await engines.house.messages()] == ["do it"]
 
 
-async def test_what_is_sent_is_the_text_that_the_schedule_has_by_then(office: Office) -> None:
-    book = office.book_of(office.theirs)
-    added = await book.add(office.due_in_a_second())
-    office.clock.now += SECOND
+async def test_the_current_text_of_a_schedule_is_sent(engines: TwoEngines) -> None:
+    editor = engines.editor_of(engines.theirs)
+    added = await editor.add(engines.due_in_a_second())
+    engines.clock.now += SECOND
 
-    async with office.during(office.scheduler_of(office.mine).look()):
-        await book.change(added.id, message="do it well")
+    async with engines.during(engines.scheduler_of(engines.mine).look()):
+        await editor.change(added.id, message="do it well")
 
-    assert [message.message for message in await office.house.messages()] == ["do it well"]
+    assert [message.message for message in await engines.house.messages()] == ["do it well"]
 
 
-async def test_a_schedule_goes_on_by_the_cron_expression_that_it_has_by_then(office: Office) -> None:
-    book = office.book_of(office.theirs)
-    added = await book.add(HOURLY)
+async def test_the_next_time_follows_the_current_cron_expression(engines: TwoEngines) -> None:
+    editor = engines.editor_of(engines.theirs)
+    added = await editor.add(HOURLY)
     assert added.next_at is not None
-    office.clock.now = added.next_at
+    engines.clock.now = added.next_at
 
-    async with office.during(office.scheduler_of(office.mine).look()):
-        office.clock.now -= SECOND
-        edited = await book.change(added.id, cron="*/30 * * * *")
+    async with engines.during(engines.scheduler_of(engines.mine).look()):
+        engines.clock.now -= SECOND
+        edited = await editor.change(added.id, cron="*/30 * * * *")
         assert edited.next_at == added.next_at
-        office.clock.now += SECOND
+        engines.clock.now += SECOND
 
-    (stored,) = await book.all()
+    (stored,) = await editor.all()
     assert stored.next_at == added.next_at + 30 * 60 * SECOND
-    assert len(await office.house.messages()) == 1
+    assert len(await engines.house.messages()) == 1
 
 
-async def test_the_step_past_a_due_time_that_cannot_be_sent_keeps_an_edit(office: Office) -> None:
-    book = office.book_of(office.theirs)
-    added = await book.add(HOURLY)
-    await office.house.send("@coder first", message_id=f"schedule_{added.id}_{added.next_at}")
-    office.clock.now = added.next_at or 0
+async def test_skipping_a_due_time_keeps_a_concurrent_edit(engines: TwoEngines) -> None:
+    editor = engines.editor_of(engines.theirs)
+    added = await editor.add(HOURLY)
+    await engines.house.send("@coder first", message_id=f"schedule_{added.id}_{added.next_at}")
+    engines.clock.now = added.next_at or 0
 
-    async with office.during(office.scheduler_of(office.mine).look(), passing=1):
-        await book.change(added.id, label="reports", message="another text")
+    async with engines.during(engines.scheduler_of(engines.mine).look(), passing=1):
+        await editor.change(added.id, label="reports", message="another text")
 
-    (stored,) = await book.all()
+    (stored,) = await editor.all()
     assert (stored.label, stored.message, stored.enabled) == ("reports", "another text", True)
-    assert stored.next_at == office.clock.now + 3600 * SECOND
-    assert len(await office.house.messages()) == 1
+    assert stored.next_at == engines.clock.now + 3600 * SECOND
+    assert len(await engines.house.messages()) == 1
 
 
 @pytest.mark.parametrize("passing", [0, 1])
-async def test_a_schedule_that_is_disabled_meanwhile_stays_disabled(office: Office, passing: int) -> None:
-    book = office.book_of(office.theirs)
-    added = await book.add(HOURLY)
-    await office.house.send("@coder first", message_id=f"schedule_{added.id}_{added.next_at}")
-    office.clock.now = added.next_at or 0
+async def test_a_schedule_disabled_meanwhile_stays_disabled(engines: TwoEngines, passing: int) -> None:
+    editor = engines.editor_of(engines.theirs)
+    added = await editor.add(HOURLY)
+    await engines.house.send("@coder first", message_id=f"schedule_{added.id}_{added.next_at}")
+    engines.clock.now = added.next_at or 0
 
-    async with office.during(office.scheduler_of(office.mine).look(), passing):
-        await book.change(added.id, enabled=False)
-    await office.scheduler_of(office.mine).look()
+    async with engines.during(engines.scheduler_of(engines.mine).look(), passing):
+        await editor.change(added.id, enabled=False)
+    await engines.scheduler_of(engines.mine).look()
 
-    (stored,) = await book.all()
+    (stored,) = await editor.all()
     assert (stored.enabled, stored.next_at) == (False, None)
 
 
 @pytest.mark.parametrize("passing", [0, 1])
-async def test_a_schedule_that_is_removed_meanwhile_does_not_come_back(office: Office, passing: int) -> None:
-    book = office.book_of(office.theirs)
-    added = await book.add(office.due_in_a_second())
-    office.clock.now += SECOND
+async def test_a_schedule_removed_meanwhile_does_not_come_back(engines: TwoEngines, passing: int) -> None:
+    editor = engines.editor_of(engines.theirs)
+    added = await editor.add(engines.due_in_a_second())
+    engines.clock.now += SECOND
 
-    async with office.during(office.scheduler_of(office.mine).look(), passing):
-        await book.remove(added.id)
+    async with engines.during(engines.scheduler_of(engines.mine).look(), passing):
+        await editor.remove(added.id)
 
-    assert await book.all() == ()
-    assert len(await office.house.messages()) == passing
+    assert await editor.all() == ()
+    assert len(await engines.house.messages()) == passing

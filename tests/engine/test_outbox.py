@@ -1,4 +1,4 @@
-"""Proactive messages: shaped like answers, confined like answers, stored for their channel."""
+"""Proactive messages: rendered and confined like answers, stored for their channel."""
 
 import json
 from pathlib import Path
@@ -17,7 +17,7 @@ def to_ada(text: str, agent: AgentId | None = CODER, files: tuple[str, ...] = ()
     return NewResponse("telegram", "Ada", text, sender_id="4711", agent=agent, files=files)
 
 
-async def test_an_agent_writes_on_its_own_account_and_does_not_sign(house: House) -> None:
+async def test_a_proactive_message_is_rendered_and_not_signed(house: House) -> None:
     house.settings["responses"]["suffix"] = True
     async with house.open(start=False):
         sent = await house.engine.outbox.send(to_ada("The build is green. [#dev: hurray]"))
@@ -28,14 +28,14 @@ async def test_an_agent_writes_on_its_own_account_and_does_not_sign(house: House
     assert sent.message == "The build is green. @coder → #dev: hurray"
 
 
-async def test_what_belongs_to_nobody_is_sent_as_it_is(house: House) -> None:
+async def test_a_message_without_an_agent_is_sent_unchanged(house: House) -> None:
     async with house.open(start=False):
         sent = await house.engine.outbox.send(to_ada("Disk almost full.", agent=None))
 
     assert (sent.message, sent.agent) == ("Disk almost full.", None)
 
 
-async def test_plugins_shape_it_and_their_metadata_reaches_the_channel(house: House) -> None:
+async def test_plugins_transform_the_message_and_add_metadata(house: House) -> None:
     plugin = house.home.plugins / "shout" / "plugin.py"
     plugin.parent.mkdir(parents=True)
     plugin.write_text("def transform_outgoing(text, ctx):\n    return text.upper(), {'parseMode': 'Markdown'}\n")
@@ -46,7 +46,7 @@ async def test_plugins_shape_it_and_their_metadata_reaches_the_channel(house: Ho
     assert json.loads(sent.metadata or "{}") == {"parseMode": "Markdown"}
 
 
-async def test_two_long_ones_are_two_files(house: House) -> None:
+async def test_two_long_messages_are_two_files(house: House) -> None:
     house.settings["responses"]["long_answer_characters"] = 10
     async with house.open(start=False):
         one = await house.engine.outbox.send(to_ada("first " * 10))
@@ -57,7 +57,7 @@ async def test_two_long_ones_are_two_files(house: House) -> None:
 
 
 @pytest.mark.parametrize("agent", [CODER, None])
-async def test_a_file_from_elsewhere_is_refused_in_words(house: House, agent: AgentId | None) -> None:
+async def test_a_file_outside_the_workspace_is_refused(house: House, agent: AgentId | None) -> None:
     async with house.open(start=False):
         with pytest.raises(InvalidInput, match="outside the workspace"):
             await house.engine.outbox.send(to_ada("look", agent=agent, files=("/etc/passwd",)))
@@ -78,7 +78,7 @@ async def test_a_file_of_the_workspace_is_sent_as_a_copy(house: House) -> None:
 
 
 @pytest.mark.parametrize(("text", "agent"), [(" ", "coder"), ("hello", "ghost")])
-async def test_nonsense_is_refused(house: House, text: str, agent: str) -> None:
+async def test_an_empty_text_or_unknown_agent_is_refused(house: House, text: str, agent: str) -> None:
     async with house.open(start=False):
         with pytest.raises(InvalidInput):
             await house.engine.outbox.send(to_ada(text, agent=AgentId(agent)))

@@ -1,4 +1,4 @@
-"""A lane that is held because of its provider goes on as soon as the provider's settings change."""
+"""A hold because of a provider is lifted as soon as the provider's settings change."""
 
 from datetime import timedelta
 
@@ -14,14 +14,14 @@ AN_HOUR = timedelta(hours=1)
 
 
 async def hold_coder(house: House) -> None:
-    """Send a message whose run is refused, so that the lane rests for an hour."""
+    """Send a message whose run is refused, so that the lane is held for an hour."""
     refused = failing(FailureKind.UNAVAILABLE, "the key was refused", retry_after=AN_HOUR)
     house.puppet.plays["coder"] = in_turn(refused, "done")
     await house.send("@coder go")
     await house.until_event("lane_held")
 
 
-async def test_a_changed_provider_lifts_the_hold_at_once_and_says_so(house: House) -> None:
+async def test_a_changed_provider_lifts_the_hold_with_an_event(house: House) -> None:
     async with house.open():
         await hold_coder(house)
         await house.engine.settings.save({"agents": {"coder": {"provider": "openai"}}})
@@ -44,7 +44,7 @@ async def test_a_changed_model_or_key_lifts_the_hold(patch: dict[str, object], h
         await house.drained()
 
 
-async def test_other_settings_and_other_agents_leave_the_hold(house: House) -> None:
+async def test_changes_of_other_settings_keep_the_hold(house: House) -> None:
     async with house.open():
         await hold_coder(house)
         await house.engine.settings.save({"agents": {"writer": {"model": "m"}}, "responses": {"suffix": True}})
@@ -55,7 +55,7 @@ async def test_other_settings_and_other_agents_leave_the_hold(house: House) -> N
         assert (lane.hold_reason, len(await house.events("lane_held"))) == ("the key was refused", 1)
 
 
-async def test_a_run_that_fails_with_settings_of_the_past_holds_nothing(house: House) -> None:
+async def test_a_failure_with_outdated_settings_does_not_hold_the_lane(house: House) -> None:
     gate = Gate()
 
     async def refused_late(request: RunRequest) -> str:
@@ -71,7 +71,7 @@ async def test_a_run_that_fails_with_settings_of_the_past_holds_nothing(house: H
         await house.drained()
 
 
-async def test_a_hold_that_needs_a_fix_says_so_and_is_tried_again_at_the_next_start(house: House) -> None:
+async def test_a_hold_that_needs_a_fix_is_lifted_at_the_next_start(house: House) -> None:
     house.settings["queue"]["hold_base_seconds"] = 3600
     missing = failing(FailureKind.UNAVAILABLE, "claude is not installed", needs_person=True)
     house.puppet.plays["coder"] = in_turn(missing, "done")
@@ -85,7 +85,7 @@ async def test_a_hold_that_needs_a_fix_says_so_and_is_tried_again_at_the_next_st
     assert needs_fix(held.payload["reason"])
 
 
-async def test_a_hold_with_an_end_survives_a_restart(house: House) -> None:
+async def test_a_timed_hold_survives_a_restart(house: House) -> None:
     async with house.open():
         await hold_coder(house)
     async with house.open():

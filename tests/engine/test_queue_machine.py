@@ -1,7 +1,7 @@
-"""A random walk through everything the queue can do, against a model and against its own event log.
+"""A random walk through all operations of the queue, against a model and against its event log.
 
 After every step: nothing lost, nothing doubled, one run per lane, order kept per thread, counters true, nothing pruned
-that a reader has not seen, and every table equal to what the facts alone would rebuild.
+that a reader has not seen, and every table equal to a rebuild from the events alone.
 """
 
 from collections import Counter
@@ -33,7 +33,7 @@ WITHHELD = Deferral(BudgetReached("*", "used up", 1), "it waits")
 
 
 class QueueMachine(QueueGround):
-    # What people and agents do
+    # Operations of people and agents
 
     @initialize()
     def start(self) -> None:
@@ -119,7 +119,7 @@ class QueueMachine(QueueGround):
             self.claims[claim.agent] = following
 
     @rule(rounds=st.integers(1, 4), wakes=st.booleans())
-    def hand_work_around(self, rounds: int, wakes: bool) -> None:
+    def hand_work_on(self, rounds: int, wakes: bool) -> None:
         for agent in LANES * rounds:
             self.catch_up()
             if agent not in self.claims:
@@ -170,10 +170,10 @@ class QueueMachine(QueueGround):
             self.run(moves[verb]())
         except ClaimLost:
             return
-        raise AssertionError("a stale holder was believed")
+        raise AssertionError("a stale holder was accepted")
 
     @rule(data=st.data(), deletes=st.booleans())
-    def mind_a_dead_letter(self, data: st.DataObject, deletes: bool) -> None:
+    def retry_or_delete_a_dead_message(self, data: st.DataObject, deletes: bool) -> None:
         dead = sorted(number for number, row in self.tables.messages.items() if row["status"] == "dead")
         if dead:
             number = data.draw(st.sampled_from(dead))
@@ -195,8 +195,8 @@ class QueueMachine(QueueGround):
         assert not self.pending_in(agent)
 
     @rule(data=st.data(), agent=lanes, to=lanes, cancels=st.booleans())
-    def take_one_out(self, data: st.DataObject, agent: AgentId, to: AgentId, cancels: bool) -> None:
-        """A person cancels or moves one of the messages that the list of a lane shows."""
+    def cancel_or_move_a_message(self, data: st.DataObject, agent: AgentId, to: AgentId, cancels: bool) -> None:
+        """Cancel or move one of the waiting messages of a lane."""
         waiting = [one.message.id for one in self.run(self.store.queue.waiting(agent=agent))]
         assert waiting == sorted(self.pending_in(agent))
         if not waiting or (agent == to and not cancels):
@@ -209,7 +209,7 @@ class QueueMachine(QueueGround):
         assert number not in self.pending_in(agent)
 
     @rule(agent=lanes, verb=st.sampled_from(["resume", "lift", "pause", "hold"]))
-    def mind_a_lane(self, agent: AgentId, verb: str) -> None:
+    def pause_or_hold_a_lane(self, agent: AgentId, verb: str) -> None:
         if verb in {"pause", "resume"}:
             self.run(getattr(self.store.lanes, verb)(agent))
         else:
@@ -245,10 +245,10 @@ class QueueMachine(QueueGround):
         if self.acknowledged is not None:
             assert all(event_id <= self.acknowledged for _, event_id in gone), "pruned above a cursor"
 
-    # What must hold after every step
+    # Invariants after every step
 
     @invariant()
-    def tables_are_what_the_facts_tell(self) -> None:
+    def tables_match_the_events(self) -> None:
         self.catch_up()
         messages = self.table("SELECT * FROM message_rows")
         for row in messages:
@@ -261,17 +261,17 @@ class QueueMachine(QueueGround):
         missing = self.tables.responses.keys() - {row["id"] for row in responses}
         assert all(self.tables.responses[number]["status"] == "acked" for number in missing), "a response was lost"
         for table in ("chat_messages", "agent_messages"):
-            rows = self.table(f"SELECT * FROM {table}")  # noqa: S608 - two names of our own
+            rows = self.table(f"SELECT * FROM {table}")  # noqa: S608 - two fixed names
             for row in rows:
                 row.pop("last_event_id")
             assert {row["id"]: row for row in rows} == getattr(self.tables, table)
 
     @invariant()
-    def lanes_and_conversations_are_what_the_facts_tell(self) -> None:
+    def lanes_and_conversations_match_the_events(self) -> None:
         self.catch_up()
         for lane in self.table("SELECT agent, paused, hold_until, hold_reason, holds FROM lanes"):
-            told = self.tables.lanes[lane.pop("agent")]
-            assert {**lane, "paused": bool(lane["paused"])} == told
+            expected_lane = self.tables.lanes[lane.pop("agent")]
+            assert {**lane, "paused": bool(lane["paused"])} == expected_lane
         for conversation in self.table("SELECT id, open, total FROM conversations"):
             assert conversation["open"] == self.tables.open_in(conversation["id"])
             assert conversation["total"] == self.tables.totals[conversation["id"]] <= BRAKES.conversation
@@ -281,7 +281,7 @@ class QueueMachine(QueueGround):
         self.catch_up()
         between = [row for row in self.tables.messages.values() if row["from_agent"]]
         assert all(row["hop"] <= BRAKES.hops for row in between)
-        # What a person moves into a lane comes on top of what the brakes let in.
+        # Messages that a person moves into a lane do not count for the brakes.
         moved = {event.payload["id"] for event in self.log if event.type == "message_moved"}
         arrived = [row for row in between if row["id"] not in moved]
         recent = Counter(row["agent"] for row in arrived if row["created_at"] > self.clock.now - 60_000)
@@ -298,7 +298,7 @@ class QueueMachine(QueueGround):
         assert all(count == 1 for count in done.values()), "a message was completed twice"
 
     @invariant()
-    def counters_are_true(self) -> None:
+    def counters_are_correct(self) -> None:
         counted = Counter(self.rows("SELECT agent, status FROM messages"))
         for lane in self.run(self.store.queue.depth()).lanes:
             for status in ("pending", "processing", "completed", "dead"):
@@ -308,7 +308,7 @@ class QueueMachine(QueueGround):
         assert self.run(self.store.queue.depth()).outgoing == outgoing[0][0]
 
     @invariant()
-    def another_message_brings_back_what_waits_for_its_thread(self) -> None:
+    def a_parked_message_has_another_message_to_wait_for(self) -> None:
         parked = set(self.rows("SELECT agent, thread FROM messages WHERE status = 'pending' AND waits_for = 'thread'"))
         others = self.rows(
             "SELECT agent, thread FROM messages WHERE status = 'processing' OR (status = 'pending' "
@@ -329,7 +329,7 @@ class QueueMachine(QueueGround):
         super().teardown()
 
     def run_to_the_end(self) -> None:
-        """Once nothing is paused, held or in the future, every message has its turn."""
+        """Once no lane is paused or held and all messages are due, every message runs."""
         for claim in self.claims.values():
             self.run(self.store.queue.complete(claim, Outcome("last")))
         self.clock.advance(timedelta(days=365))
@@ -348,7 +348,7 @@ class QueueMachine(QueueGround):
 
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("walks", [30, pytest.param(500, marks=pytest.mark.soak)])
-def test_whatever_happens_to_the_queue_its_rules_hold(walks: int) -> None:
+def test_the_queue_keeps_its_invariants(walks: int) -> None:
     limits = settings(
         max_examples=walks,
         stateful_step_count=40,

@@ -1,4 +1,4 @@
-"""What a run is given to call the API with."""
+"""The API token of a run."""
 
 from contextlib import AsyncExitStack
 
@@ -28,20 +28,20 @@ async def environment_of_a_run(house: House, own: dict[str, str]) -> dict[str, s
     return dict(house.puppet.requests[0].environment)
 
 
-async def test_a_run_has_its_agents_own_token_and_not_the_servers(house: House) -> None:
+async def test_a_run_gets_an_agent_token_and_not_the_server_token(house: House) -> None:
     environment = await environment_of_a_run(house, {NAME: TOKEN})
 
     assert environment[NAME] == agent_token(TOKEN, AgentId("coder"))
     assert TOKEN not in environment.values()
 
 
-async def test_without_a_server_token_a_run_has_none(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_run_gets_no_token_without_a_server_token(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(NAME, raising=False)
 
     assert NAME not in await environment_of_a_run(house, {})
 
 
-def test_only_the_right_token_names_an_agent() -> None:
+def test_only_a_valid_agent_token_is_accepted() -> None:
     token = agent_token(TOKEN, AgentId("coder"))
 
     assert agent_of(token.encode(), TOKEN) == "coder"
@@ -49,7 +49,7 @@ def test_only_the_right_token_names_an_agent() -> None:
         assert agent_of(wrong.encode(), TOKEN) is None
 
 
-def test_a_daemon_that_an_agent_starts_does_not_take_the_agents_token_for_the_servers() -> None:
+def test_run_variables_are_removed_for_a_daemon_started_by_an_agent() -> None:
     run = {"TINYAGI_RUN": "home:claim", "TINYAGI_AGENT_ID": "coder", "PATH": "/bin"}
 
     assert without_run_variables({**run, NAME: agent_token(TOKEN, AgentId("coder"))}) == {"PATH": "/bin"}

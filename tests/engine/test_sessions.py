@@ -1,4 +1,4 @@
-"""Sessions: stored with a good run, resumed by id, lost with an event, reset by a person."""
+"""Sessions: stored by a successful run, resumed by id, lost with an event, reset by a person."""
 
 from pathlib import Path
 
@@ -39,7 +39,7 @@ async def test_session_scope_thread_keeps_people_apart(house: House) -> None:
     assert [request.session_id for request in house.puppet.requests] == [None, None, "s-1"]
 
 
-async def test_a_failed_run_leaves_the_stored_session(house: House) -> None:
+async def test_a_failed_run_keeps_the_stored_session(house: House) -> None:
     house.puppet.plays["coder"] = in_turn(counting, failing(), counting)
     async with house.open():
         await house.send("@coder first")
@@ -49,7 +49,7 @@ async def test_a_failed_run_leaves_the_stored_session(house: House) -> None:
     assert [request.session_id for request in house.puppet.requests] == [None, "s-1", "s-1"]
 
 
-async def test_a_session_that_the_provider_forgot_is_told_in_an_event(house: House) -> None:
+async def test_a_lost_session_is_recorded(house: House) -> None:
     def forgetful(request: RunRequest) -> RunResult:
         return RunResult("ok", Usage(), session_id="new", lost_session=request.session_id is not None)
 
@@ -64,7 +64,7 @@ async def test_a_session_that_the_provider_forgot_is_told_in_an_event(house: Hou
     assert (lost.agent, lost.payload["session_id"]) == ("coder", "new")
 
 
-async def test_a_reset_lets_the_agent_start_afresh_also_while_it_runs(house: House) -> None:
+async def test_a_reset_during_a_run_starts_a_new_session(house: House) -> None:
     gate = Gate()
 
     async def gated(request: RunRequest) -> RunResult:
@@ -89,7 +89,7 @@ async def test_a_reset_lets_the_agent_start_afresh_also_while_it_runs(house: Hou
     assert (reset.agent, reset.payload["by"]) == ("coder", "Ada")
 
 
-async def test_a_reset_flag_in_the_workspace_does_the_same(house: House) -> None:
+async def test_a_reset_flag_in_the_workspace_starts_a_new_session(house: House) -> None:
     house.puppet.plays["coder"] = counting
     async with house.open():
         await house.send("@coder first")
@@ -105,7 +105,7 @@ async def test_a_reset_flag_in_the_workspace_does_the_same(house: House) -> None
     assert not flag.exists()
 
 
-async def test_a_provider_without_sessions_is_told_the_turns_of_the_thread_again(house: House) -> None:
+async def test_a_provider_without_sessions_gets_the_turns_of_the_thread(house: House) -> None:
     def remembering(request: RunRequest) -> RunResult:
         turns = (Turn(Role.USER, request.prompt), Turn(Role.ASSISTANT, "ok"))
         return RunResult("ok", Usage(), turns=turns)

@@ -1,4 +1,4 @@
-"""Agents come and go: nothing that waits is lost, whatever is refused or breaks off in the middle."""
+"""Adding and deleting agents: no waiting message is lost, also after refusals and crashes."""
 
 import json
 from typing import Any
@@ -18,7 +18,7 @@ from tinyagi.settings.errors import InvalidSettings
 CODER, WRITER, ADA = AgentId("coder"), AgentId("writer"), AgentId("ada")
 
 
-def staff_of(house: House) -> AgentAdmin:
+def admin_of(house: House) -> AgentAdmin:
     return AgentAdmin(house.store, house.engine.settings, house.home)
 
 
@@ -31,10 +31,10 @@ async def paused(house: House, agent: AgentId) -> bool:
     return any(lane.paused for lane in await house.store.lanes.all() if lane.agent == agent)
 
 
-async def test_an_agent_that_is_hired_has_a_workspace_and_works(house: House) -> None:
+async def test_a_new_agent_has_a_workspace_and_runs(house: House) -> None:
     async with house.open():
-        made = await staff_of(house).save_agent(ADA, {"name": "Ada", "provider": "scripted"})
-        again = await staff_of(house).save_agent(ADA, {"model": "m"})
+        made = await admin_of(house).save_agent(ADA, {"name": "Ada", "provider": "scripted"})
+        again = await admin_of(house).save_agent(ADA, {"model": "m"})
         await house.send("hello", agent="ada")
         await house.drained()
         (response,) = await house.responses()
@@ -44,34 +44,34 @@ async def test_an_agent_that_is_hired_has_a_workspace_and_works(house: House) ->
     assert response.message == "echo: hello"
 
 
-async def test_an_agent_without_a_usable_workspace_is_not_hired(house: House) -> None:
+async def test_an_agent_without_a_usable_workspace_is_not_added(house: House) -> None:
     async with house.open(start=False):
         before = stored(house)
         (house.folder / "taken").write_text("a file", encoding="utf-8")
         fields = {"name": "Ada", "provider": "scripted", "working_directory": str(house.folder / "taken")}
         with pytest.raises(WorkspaceError):
-            await staff_of(house).save_agent(ADA, fields)
+            await admin_of(house).save_agent(ADA, fields)
 
         assert stored(house) == before
 
 
-async def test_what_is_not_valid_makes_no_workspace(house: House) -> None:
+async def test_an_invalid_agent_gets_no_workspace(house: House) -> None:
     deep: object = 1
     for _ in range(500):
         deep = {"a": deep}
     async with house.open(start=False):
         for fields in ({"name": "Ada", "provider": "nobody"}, {"name": "Ada", "provider": "scripted", "deep": deep}):
             with pytest.raises(InvalidSettings):
-                await staff_of(house).save_agent(ADA, fields)
+                await admin_of(house).save_agent(ADA, fields)
 
     assert not (house.folder / "workspace" / "ada").exists()
 
 
-async def test_an_agent_that_is_dismissed_leaves_its_teams_and_its_workspace_stays(house: House) -> None:
+async def test_a_deleted_agent_leaves_its_teams_and_keeps_its_workspace(house: House) -> None:
     async with house.open():
         await house.send("hello", agent="coder")
         await house.drained()
-        gone = await staff_of(house).delete_agent(CODER, None, by="Ada")
+        gone = await admin_of(house).delete_agent(CODER, None, by="Ada")
         team = house.engine.rules.roster.teams[TeamId("dev")]
 
     assert (gone.messages, gone.leaders, gone.default_agent) == (0, {"dev": "writer"}, "writer")
@@ -79,26 +79,26 @@ async def test_an_agent_that_is_dismissed_leaves_its_teams_and_its_workspace_sta
     assert (house.folder / "workspace" / "coder" / "AGENTS.md").is_file()
 
 
-async def test_messages_that_wait_are_asked_about(house: House) -> None:
+async def test_deleting_an_agent_with_waiting_messages_needs_a_choice(house: House) -> None:
     async with house.open(start=False):
         await house.send("one", agent="coder")
         await house.send("two", agent="coder")
         before = stored(house)
         with pytest.raises(Conflict, match=r"2 messages wait for @coder\. Say \?messages=dead"):
-            await staff_of(house).delete_agent(CODER, None, by="Ada")
+            await admin_of(house).delete_agent(CODER, None, by="Ada")
 
         assert stored(house) == before
         assert not await paused(house, CODER)
 
 
-async def test_messages_that_wait_move_to_another_agent_in_their_order(house: House) -> None:
+async def test_waiting_messages_move_to_another_agent_in_order(house: House) -> None:
     async with house.open():
         gate = house.puppet.plays["coder"] = Gate("the last work of the old one")
         await house.send("first", agent="coder", channel="web", sender="Ada")
         await gate.reached.wait()
         for text in ("second", "third"):
             await house.send(text, agent="coder", channel="api", sender="Grace")
-        gone = await staff_of(house).delete_agent(CODER, MoveMessages(WRITER), by="Ada")
+        gone = await admin_of(house).delete_agent(CODER, MoveMessages(WRITER), by="Ada")
         gate.open.set()
         await house.drained()
         answers = [response.message for response in await house.responses()]
@@ -109,62 +109,60 @@ async def test_messages_that_wait_move_to_another_agent_in_their_order(house: Ho
     assert house.puppet.prompts_of("coder") == ["first"]
 
 
-async def test_messages_that_wait_can_be_ended_and_stay_to_be_seen(house: House) -> None:
+async def test_waiting_messages_can_be_marked_dead(house: House) -> None:
     async with house.open(start=False):
         await house.send("one", agent="coder")
-        gone = await staff_of(house).delete_agent(CODER, EndMessages(), by="Ada")
+        gone = await admin_of(house).delete_agent(CODER, EndMessages(), by="Ada")
         (message,) = await house.messages()
 
     assert gone.messages == 1
     assert (message.status, message.last_error) == (Status.DEAD, "agent @coder was deleted")
 
 
-async def test_messages_move_only_to_another_agent_that_is_there(house: House) -> None:
+async def test_messages_move_only_to_another_known_agent(house: House) -> None:
     async with house.open(start=False):
         with pytest.raises(InvalidInput, match="no agent @ghost to move to; known are: coder, writer, tester"):
-            await staff_of(house).delete_agent(CODER, MoveMessages(AgentId("ghost")), by="Ada")
+            await admin_of(house).delete_agent(CODER, MoveMessages(AgentId("ghost")), by="Ada")
         with pytest.raises(InvalidInput, match="to @coder itself"):
-            await staff_of(house).delete_agent(CODER, MoveMessages(CODER), by="Ada")
+            await admin_of(house).delete_agent(CODER, MoveMessages(CODER), by="Ada")
 
 
-async def test_who_is_not_there_cannot_be_dismissed(house: House) -> None:
+async def test_an_unknown_agent_cannot_be_deleted(house: House) -> None:
     async with house.open(start=False):
         with pytest.raises(NotFound, match="no agent @ghost"):
-            await staff_of(house).delete_agent(AgentId("ghost"), EndMessages(), by="Ada")
+            await admin_of(house).delete_agent(AgentId("ghost"), EndMessages(), by="Ada")
 
 
-async def test_a_schedule_keeps_its_agent_and_its_team(house: House) -> None:
+async def test_an_agent_or_team_with_a_schedule_cannot_be_deleted(house: House) -> None:
     async with house.open(start=False):
         for target in ("coder", "dev"):
             await house.engine.schedules.add(
                 NewSchedule(f"daily {target}", AgentId(target), "report", cron="0 9 * * *")
             )
         with pytest.raises(Conflict, match="Schedules send to coder: daily coder"):
-            await staff_of(house).delete_agent(CODER, None, by="Ada")
+            await admin_of(house).delete_agent(CODER, None, by="Ada")
         with pytest.raises(Conflict, match="daily dev"):
-            await staff_of(house).delete_team("dev")
+            await admin_of(house).delete_team("dev")
 
         assert CODER in house.engine.rules.roster.agents
 
 
-async def test_a_dismissal_that_broke_off_is_finished_by_the_next_one(house: House) -> None:
-    """What a crash between the settings and the queue leaves: no agent, and messages in a lane that is paused."""
+async def test_an_interrupted_deletion_can_be_repeated(house: House) -> None:
+    """A crash between settings and queue leaves no agent, and messages in a paused lane."""
     async with house.open(start=False):
         await house.send("precious", agent="coder")
         await house.store.lanes.pause(CODER)
         patch = {"agents": {"coder": None}, "teams": {"dev": {"agents": ["writer"], "leader_agent": "writer"}}}
         await house.engine.settings.save(patch)
 
-        gone = await staff_of(house).delete_agent(CODER, MoveMessages(WRITER), by="Ada")
+        gone = await admin_of(house).delete_agent(CODER, MoveMessages(WRITER), by="Ada")
         (message,) = await house.messages()
 
         assert (gone.messages, message.agent, message.status) == (1, "writer", Status.PENDING)
         assert not await paused(house, CODER)
 
 
-async def test_a_refusal_at_the_last_moment_leaves_the_lane_as_it_was(
-    house: House, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_late_refusal_does_not_leave_the_lane_paused(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     async with house.open(start=False):
         pause = house.store.lanes.pause
 
@@ -174,26 +172,26 @@ async def test_a_refusal_at_the_last_moment_leaves_the_lane_as_it_was(
 
         monkeypatch.setattr(house.store.lanes, "pause", pause_late)
         with pytest.raises(Conflict, match="1 message waits for @coder"):
-            await staff_of(house).delete_agent(CODER, None, by="Ada")
+            await admin_of(house).delete_agent(CODER, None, by="Ada")
 
         assert CODER in house.engine.rules.roster.agents
         assert not await paused(house, CODER)
 
 
-async def test_an_agent_that_gets_the_name_later_starts_afresh(house: House) -> None:
+async def test_deleting_an_agent_resets_its_lane_and_sessions(house: House) -> None:
     async with house.open(start=False):
         await house.store.lanes.pause(CODER)
-        await staff_of(house).delete_agent(CODER, None, by="Ada")
+        await admin_of(house).delete_agent(CODER, None, by="Ada")
 
         assert not await paused(house, CODER)
         assert await house.has_event("session_reset")
 
 
-async def test_a_team_that_is_dissolved_leaves_its_agents(house: House) -> None:
+async def test_deleting_a_team_keeps_its_agents(house: House) -> None:
     async with house.open(start=False):
-        await staff_of(house).delete_team("dev")
+        await admin_of(house).delete_team("dev")
 
         assert house.engine.rules.roster.teams == {}
         assert len(house.engine.rules.roster.agents) == 3
         with pytest.raises(NotFound):
-            await staff_of(house).delete_team("dev")
+            await admin_of(house).delete_team("dev")

@@ -6,7 +6,7 @@ from tinyagi.domain.ids import AgentId, TeamId
 from tinyagi.domain.messages import NewMessage, Status
 
 
-async def test_a_mention_becomes_work_for_a_teammate_whose_answer_goes_to_the_person(house: House) -> None:
+async def test_a_mention_is_handed_to_the_teammate_who_answers_the_person(house: House) -> None:
     house.puppet.plays["coder"] = lambda _: "I start. [@tester: please test it]"
     async with house.open():
         await house.send("@coder build it", sender="Ada", channel="telegram")
@@ -23,7 +23,7 @@ async def test_a_mention_becomes_work_for_a_teammate_whose_answer_goes_to_the_pe
     assert (handed.parent_message_id, handed.conversation_id, handed.hop) == (root.message_id, root.conversation_id, 1)
 
 
-async def test_a_message_to_a_team_goes_to_its_leader_and_keeps_its_team(house: House) -> None:
+async def test_a_message_to_a_team_goes_to_its_leader_with_the_team(house: House) -> None:
     async with house.open():
         await house.send("@dev build it")
         await house.drained()
@@ -49,7 +49,7 @@ async def test_a_direct_message_becomes_a_team_conversation_with_its_first_hand_
     assert [event.payload["total_steps"] for event in ends] == [3]
 
 
-async def test_agents_that_always_mention_each_other_stop_at_the_limit(house: House) -> None:
+async def test_a_loop_between_agents_stops_at_the_hop_limit(house: House) -> None:
     house.settings["limits"]["hops"] = 4
     house.puppet.plays |= {"coder": lambda _: "[@tester: your turn]", "tester": lambda _: "[@coder: no, yours]"}
     async with house.open():
@@ -65,10 +65,10 @@ async def test_agents_that_always_mention_each_other_stop_at_the_limit(house: Ho
     assert "4 hand-offs" in notices[0].message
 
 
-async def test_a_conversation_ends_at_its_number_of_messages(house: House) -> None:
+async def test_a_conversation_stops_at_its_message_limit(house: House) -> None:
     house.settings["limits"] |= {"conversation_messages": 6, "hops": 100}
-    everybody = "[@coder: go on] [@writer: go on] [@tester: go on]"
-    house.puppet.plays |= {agent: lambda _: everybody for agent in ("coder", "writer", "tester")}
+    mention_all = "[@coder: go on] [@writer: go on] [@tester: go on]"
+    house.puppet.plays |= {agent: lambda _: mention_all for agent in ("coder", "writer", "tester")}
     async with house.open():
         await house.send("@coder start")
         await house.drained()
@@ -79,7 +79,7 @@ async def test_a_conversation_ends_at_its_number_of_messages(house: House) -> No
     assert {event.payload["limit"] for event in stopped} == {6}
 
 
-async def test_a_lane_takes_so_many_messages_from_agents_a_minute(house: House) -> None:
+async def test_a_lane_takes_a_limited_number_of_agent_messages_per_minute(house: House) -> None:
     house.settings["limits"] |= {"agent_messages_per_minute": 3}
     house.puppet.plays["coder"] = lambda _: "[@tester: one more]"
     async with house.open():
@@ -93,7 +93,7 @@ async def test_a_lane_takes_so_many_messages_from_agents_a_minute(house: House) 
     assert {event.payload["limit"] for event in stopped} == {3}
 
 
-async def test_a_room_post_is_read_by_every_other_member_and_answers_nobody(house: House) -> None:
+async def test_a_room_post_reaches_every_other_member_and_gets_no_response(house: House) -> None:
     house.puppet.plays["coder"] = lambda _: "Done. [#dev: the build is green]"
     async with house.open():
         await house.send("@coder build it")
@@ -152,7 +152,7 @@ async def test_people_fan_out_to_several_agents_with_shared_context(house: House
     assert len(responses) == 2
 
 
-async def test_a_persons_room_tag_posts_to_the_room_as_well(house: House) -> None:
+async def test_a_persons_room_tag_posts_to_the_room(house: House) -> None:
     house.puppet.plays["coder"] = lambda _: "Good morning, Ada."
     async with house.open():
         await house.send("Good morning [#dev: cake in the kitchen]", sender="Ada")
@@ -180,7 +180,7 @@ async def test_every_team_conversation_becomes_a_file(house: House) -> None:
     assert text.count("**@coder**") == 2
 
 
-async def test_other_work_of_a_lane_goes_on_while_a_teammate_waits(house: House) -> None:
+async def test_a_lane_runs_other_messages_while_a_teammate_works(house: House) -> None:
     gate = house.puppet.plays["tester"] = Gate()
     house.puppet.plays["coder"] = in_turn("[@tester: test it]", "another answer")
     async with house.open():

@@ -1,4 +1,4 @@
-"""When schedules are due: zones, clock changes, and sentences for what cannot be a schedule."""
+"""Due times of schedules: time zones, clock changes, and errors for invalid schedules."""
 
 import time
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ def at(text: str) -> int:
 
 
 def dues(schedule: NewSchedule, after: str) -> Iterator[str]:
-    """The due times one after the other, as clocks in Berlin show them."""
+    """The due times in order, in Berlin time."""
     instant: int | None = at(after)
     while instant is not None and (instant := next_due(schedule, instant)) is not None:
         yield datetime.fromtimestamp(instant / 1000, ZoneInfo(BERLIN)).isoformat()
@@ -37,7 +37,7 @@ def in_berlin(cron: str) -> NewSchedule:
 
 @pytest.fixture(params=[BERLIN, None])
 def berlin(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str | None]:
-    """The zone by its name, and as the machine's own."""
+    """The zone by its name, and as the zone of the machine."""
     if request.param is None:
         monkeypatch.setenv("TZ", BERLIN)
         time.tzset()
@@ -46,25 +46,25 @@ def berlin(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> I
     time.tzset()
 
 
-def test_a_cron_expression_is_read_in_its_zone() -> None:
+def test_a_cron_expression_uses_its_time_zone() -> None:
     schedule = replace(DAILY, timezone="America/New_York")
     assert next_due(schedule, at("2026-01-15T00:00:00+00:00")) == at("2026-01-15T14:00:00+00:00")
     assert next_due(schedule, at("2026-07-15T00:00:00+00:00")) == at("2026-07-15T13:00:00+00:00")
 
 
-def test_the_next_due_time_is_beyond_the_last_to_the_millisecond() -> None:
+def test_the_next_due_time_is_after_the_last_to_the_millisecond() -> None:
     nine = at("2026-01-15T09:00:00+00:00")
     assert next_due(DAILY, nine - 1) == nine
     assert next_due(DAILY, nine) == nine + 86_400_000
 
 
-def test_a_single_instant_is_due_once() -> None:
+def test_a_single_time_is_due_once() -> None:
     once = replace(DAILY, cron=None, run_at=1_000)
     assert next_due(once, 999) == 1_000
     assert next_due(once, 1_000) is None
 
 
-def test_a_time_that_the_clock_change_leaves_out_comes_once_right_after_it(berlin: str | None) -> None:
+def test_a_time_skipped_by_the_clock_change_is_due_right_after_it(berlin: str | None) -> None:
     nightly = replace(in_berlin("30 2 * * *"), timezone=berlin)
     assert list(islice(dues(nightly, "2026-03-28T12:00:00+01:00"), 2)) == [
         "2026-03-29T03:00:00+02:00",
@@ -72,15 +72,15 @@ def test_a_time_that_the_clock_change_leaves_out_comes_once_right_after_it(berli
     ]
 
 
-def test_a_time_that_comes_twice_is_due_the_first_time_only(berlin: str | None) -> None:
+def test_a_time_repeated_by_the_clock_change_is_due_once(berlin: str | None) -> None:
     nightly = replace(in_berlin("30 2 * * *"), timezone=berlin)
     expected = ["2026-10-25T02:30:00+02:00", "2026-10-26T02:30:00+01:00"]
     assert list(islice(dues(nightly, "2026-10-24T12:00:00+02:00"), 2)) == expected
-    # Who looks between the two must not be sent back to the first.
+    # A search that starts between the two must not return the first.
     assert next(dues(nightly, "2026-10-25T02:10:00+01:00")) == expected[1]
 
 
-def test_what_comes_every_half_hour_goes_on_through_the_hour_that_comes_twice(berlin: str | None) -> None:
+def test_a_half_hourly_schedule_is_due_through_the_repeated_hour(berlin: str | None) -> None:
     steady = replace(in_berlin("*/30 * * * *"), timezone=berlin)
     assert list(islice(dues(steady, "2026-10-25T01:50:00+02:00"), 5)) == [
         "2026-10-25T02:00:00+02:00",
@@ -96,7 +96,7 @@ def test_what_comes_every_half_hour_goes_on_through_the_hour_that_comes_twice(be
     zone=st.sampled_from([BERLIN, "UTC", "Australia/Lord_Howe", "America/Sao_Paulo", "Pacific/Apia", "Asia/Kathmandu"]),
     after=st.integers(at("2026-01-01T00:00:00+00:00"), at("2027-12-31T00:00:00+00:00")),
 )
-def test_a_due_time_always_lies_ahead_and_none_is_left_out(cron: str, zone: str, after: int) -> None:
+def test_due_times_are_in_the_future_and_none_is_skipped(cron: str, zone: str, after: int) -> None:
     schedule = replace(DAILY, cron=cron, timezone=zone)
     due = next_due(schedule, after)
     assert due is not None
@@ -132,24 +132,24 @@ def test_a_due_time_always_lies_ahead_and_none_is_left_out(cron: str, zone: str,
         ({"timezone": ""}, "no time zone"),
     ],
 )
-def test_what_cannot_be_a_schedule_is_refused_with_a_sentence(change: dict[str, object], sentence: str) -> None:
+def test_an_invalid_schedule_is_refused_with_a_reason(change: dict[str, object], sentence: str) -> None:
     with pytest.raises(InvalidInput, match=sentence):
         check_schedule(replace(DAILY, **change))  # type: ignore[arg-type]
 
 
-def test_a_cron_expression_that_never_comes_is_refused() -> None:
+def test_a_cron_expression_that_never_matches_is_refused() -> None:
     # A fifth Monday on the first of the month: every field is right, no day is.
     with pytest.raises(InvalidInput, match="never matches"):
         check_schedule(replace(DAILY, cron="0 0 */40 * MON#5"))
 
 
 @pytest.mark.parametrize("cron", ["0 8 * * 1-5", "*/15 9-17 * * mon-fri", "0 0 L * *", "0 9 * * 5#1", "0 0 1 jan *"])
-def test_the_usual_forms_are_taken(cron: str) -> None:
+def test_common_cron_expressions_are_accepted(cron: str) -> None:
     check_schedule(replace(DAILY, cron=cron, timezone=None))
     assert next_due(replace(DAILY, cron=cron), int(datetime.now(UTC).timestamp() * 1000)) is not None
 
 
 @pytest.mark.parametrize("schedule", [replace(DAILY, label="a\nb"), replace(DAILY, sender="a\nb")])
-def test_a_label_and_a_sender_hold_no_control_character(schedule: NewSchedule) -> None:
+def test_a_control_character_in_label_or_sender_is_refused(schedule: NewSchedule) -> None:
     with pytest.raises(InvalidInput, match="control character"):
         check_schedule(schedule)

@@ -1,4 +1,4 @@
-"""Upkeep and the edges of an engine's life: recovery, pruning, live text, settings that change."""
+"""Maintenance of an engine: recovery, pruning, live text, changed settings, start and stop."""
 
 import asyncio
 import random
@@ -14,7 +14,7 @@ from tinyagi.store.store import Store
 from tinyagi.system.processes import ProcessIdentity, process_in, this_process
 
 
-async def test_claims_of_a_dead_process_are_taken_back_at_the_start(house: House) -> None:
+async def test_claims_of_a_dead_process_are_recovered_at_the_start(house: House) -> None:
     await _leave_a_claim(house, replace(this_process(), pid=2**22 - 1, started=1.0))
     async with house.open():
         await house.drained()
@@ -26,7 +26,7 @@ async def test_claims_of_a_dead_process_are_taken_back_at_the_start(house: House
     assert house.puppet.prompts_of("coder")[0].startswith("[This is attempt 2")
 
 
-async def test_claims_of_a_process_that_dies_later_are_taken_back_while_running(house: House) -> None:
+async def test_claims_of_a_process_that_dies_later_are_recovered(house: House) -> None:
     process = await asyncio.create_subprocess_exec("sleep", "300")
     try:
         owner = process_in({"pid": process.pid, "started": psutil.Process(process.pid).create_time()})
@@ -45,7 +45,7 @@ async def test_claims_of_a_process_that_dies_later_are_taken_back_while_running(
             await process.wait()
 
 
-async def test_what_is_old_and_done_is_pruned(house: House) -> None:
+async def test_old_completed_messages_are_pruned(house: House) -> None:
     house.settings["queue"] |= {"keep_completed_hours": 0, "maintenance_seconds": 0.05}
     async with house.open():
         sent = await house.send("@coder go")
@@ -59,7 +59,7 @@ async def test_what_is_old_and_done_is_pruned(house: House) -> None:
     assert sent.message_id
 
 
-async def test_what_a_run_says_is_heard_while_it_runs(house: House) -> None:
+async def test_output_of_a_run_is_published_while_it_runs(house: House) -> None:
     gate = house.puppet.plays["coder"] = Gate()
     async with house.open():
         with house.engine.live.listening() as heard:
@@ -76,7 +76,7 @@ async def test_what_a_run_says_is_heard_while_it_runs(house: House) -> None:
     assert (progress.message.agent, progress.event.text, text) == ("coder", "coder works on it", "coder works on it")
 
 
-async def test_a_listener_that_does_not_listen_delays_nobody(house: House) -> None:
+async def test_a_slow_listener_does_not_delay_runs(house: House) -> None:
     async with house.open():
         with house.engine.live.listening() as deaf:
             for number in range(300):
@@ -86,7 +86,7 @@ async def test_a_listener_that_does_not_listen_delays_nobody(house: House) -> No
             assert deaf.qsize() <= 256
 
 
-async def test_an_edit_of_the_settings_counts_for_the_next_run(house: House) -> None:
+async def test_a_settings_change_applies_to_the_next_run(house: House) -> None:
     async with house.open():
         house.settings["agents"]["coder"]["model"] = "better"
         house.write_settings()
@@ -100,7 +100,7 @@ async def test_an_edit_of_the_settings_counts_for_the_next_run(house: House) -> 
     assert house.puppet.requests[0].model == "better"
 
 
-async def test_a_bad_edit_is_told_and_the_last_good_settings_stay(house: House) -> None:
+async def test_an_invalid_settings_edit_is_recorded_and_ignored(house: House) -> None:
     async with house.open():
         house.home.settings_file.write_text('{"agents": {"coder": {"provider": "nonsense"}}}')
         rejected = await house.until_event("settings_rejected")
@@ -110,7 +110,7 @@ async def test_a_bad_edit_is_told_and_the_last_good_settings_stay(house: House) 
     assert "nonsense" in rejected.payload["reason"]
 
 
-async def test_start_and_stop_are_in_the_log(house: House) -> None:
+async def test_start_and_stop_are_recorded(house: House) -> None:
     async with house.open():
         pass
     async with house.open(start=False):
@@ -131,12 +131,12 @@ async def test_an_idle_engine_writes_nothing(house: House) -> None:
         # Long enough for several rounds of recovery, which FAST asks for every 50 ms.
         await asyncio.sleep(0.3)
 
-        # The watcher may still notice the last of our own commits.
+        # The watcher may still notice the last commit of this engine.
         assert house.store.changes.version - version <= 1
         assert (await house.store.events.bounds()).head == before
 
 
-async def test_ten_thousand_waiting_messages_are_not_held_in_memory_by_the_dispatcher(house: House) -> None:
+async def test_ten_thousand_pending_messages_start_no_runs_in_a_paused_lane(house: House) -> None:
     async with house.open(start=False):
         await house.store.lanes.pause(AgentId("coder"))
         batch = [NewMessage("x", AgentId("coder"), sender=f"p{number}") for number in range(10_000)]
