@@ -1,4 +1,4 @@
-"""A copy of a database in use: whole, of one moment, and worked on by no process."""
+"""A copy of a database in use: complete, consistent, and with recoverable claims."""
 
 import random
 from datetime import timedelta
@@ -15,7 +15,7 @@ from tinyagi.store.backup import PAGES, copy_connected, copy_database
 from tinyagi.store.store import Store
 
 
-async def test_a_claim_of_a_living_process_is_recovered_in_the_copy_at_once(tmp_path: Path) -> None:
+async def test_a_claim_is_recovered_in_the_copy_at_once(tmp_path: Path) -> None:
     async with await Store.open(tmp_path / "tinyagi.db") as store:
         await store.queue.enqueue(NewMessage("one", CODER))
         claim = await store.queue.claim(CODER, lease=timedelta(hours=1))
@@ -27,10 +27,10 @@ async def test_a_claim_of_a_living_process_is_recovered_in_the_copy_at_once(tmp_
             again = await copied.queue.claim(CODER)
             assert again is not None
             assert again.primary.message == "one"
-        assert await store.queue.recover() == 0, "the original's own claim holds"
+        assert await store.queue.recover() == 0, "the claim of the original is kept"
 
 
-async def test_the_copy_is_one_file_for_its_owner_only(tmp_path: Path) -> None:
+async def test_the_copy_is_one_private_file(tmp_path: Path) -> None:
     async with await Store.open(tmp_path / "home" / "tinyagi.db") as store:
         await store.queue.enqueue(NewMessage("one", CODER))
         copy = tmp_path / "copy" / "copy.db"
@@ -43,7 +43,7 @@ async def test_the_copy_is_one_file_for_its_owner_only(tmp_path: Path) -> None:
     assert copy.stat().st_mode & 0o777 == 0o600
 
 
-def test_the_copy_is_of_one_moment_although_others_write_meanwhile(tmp_path: Path) -> None:
+def test_the_copy_is_consistent_during_writes(tmp_path: Path) -> None:
     path, dice = tmp_path / "tinyagi.db", random.Random(1)
     writer = apsw.Connection(str(path))
     writer.pragma("journal_mode", "wal")
@@ -61,16 +61,14 @@ def test_the_copy_is_of_one_moment_although_others_write_meanwhile(tmp_path: Pat
 
     assert rows(tmp_path / "copy.db", "SELECT count(*) FROM pages") == [(3 * PAGES,)]
     assert rows(tmp_path / "copy.db", "PRAGMA integrity_check") == [("ok",)]
-    assert [done for done, _ in seen] == sorted({done for done, _ in seen}), "it never began again"
+    assert [done for done, _ in seen] == sorted({done for done, _ in seen}), "it never restarted"
     assert len(seen) > 3
     reader.close()
     writer.close()
 
 
 @pytest.mark.parametrize(("content", "error"), [(b"garbage" * 500, StoreCorrupt), (None, StoreError)])
-def test_a_database_that_cannot_be_read_is_a_sentence(
-    tmp_path: Path, content: bytes | None, error: type[Exception]
-) -> None:
+def test_an_unreadable_database_is_reported(tmp_path: Path, content: bytes | None, error: type[Exception]) -> None:
     path = tmp_path / "tinyagi.db"
     if content is not None:
         path.write_bytes(content)

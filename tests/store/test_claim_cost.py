@@ -1,4 +1,4 @@
-"""A claim costs the same with a small and with a large backlog, whatever keeps that backlog from running.
+"""A claim costs the same with a small and a large backlog, for every reason why the backlog waits.
 
 Cost is counted in steps of SQLite's machine on the writer's connection, so the numbers are the same on every machine.
 """
@@ -77,92 +77,94 @@ Shape = Callable[[CountedStore, int], Awaitable[Callable[[], Awaitable[Claim | N
 """Fills a lane with a backlog of a size and returns the claim to be measured."""
 
 
-async def nothing_in_the_way(ground: CountedStore, size: int) -> Callable[[], Awaitable[Claim | None]]:
-    await ground.say(*(NewMessage("x", CODER, sender=f"s{n}") for n in range(size)))
-    return ground.claim
+async def plain_backlog(counted_store: CountedStore, size: int) -> Callable[[], Awaitable[Claim | None]]:
+    await counted_store.say(*(NewMessage("x", CODER, sender=f"s{n}") for n in range(size)))
+    return counted_store.claim
 
 
-async def delayed_to_one_instant(ground: CountedStore, size: int) -> Callable[[], Awaitable[Claim | None]]:
-    due = ground.clock.now + 1000
-    await ground.say(*(NewMessage("x", CODER, sender=f"s{n % 7}", available_at=due) for n in range(size)))
-    ground.clock.now = due
-    return ground.claim
+async def delayed_to_one_instant(counted_store: CountedStore, size: int) -> Callable[[], Awaitable[Claim | None]]:
+    due = counted_store.clock.now + 1000
+    await counted_store.say(*(NewMessage("x", CODER, sender=f"s{n % 7}", available_at=due) for n in range(size)))
+    counted_store.clock.now = due
+    return counted_store.claim
 
 
-async def delayed_until_tomorrow(ground: CountedStore, size: int) -> Callable[[], Awaitable[Claim | None]]:
-    tomorrow = ground.clock.now + 86_400_000
-    await ground.say(*(NewMessage("x", CODER, available_at=tomorrow) for _ in range(size)), NewMessage("now", CODER))
-    return ground.claim
+async def delayed_until_tomorrow(counted_store: CountedStore, size: int) -> Callable[[], Awaitable[Claim | None]]:
+    tomorrow = counted_store.clock.now + 86_400_000
+    await counted_store.say(
+        *(NewMessage("x", CODER, available_at=tomorrow) for _ in range(size)), NewMessage("now", CODER)
+    )
+    return counted_store.claim
 
 
-async def an_urgent_one_over_a_backlog(ground: CountedStore, size: int) -> Callable[[], Awaitable[Claim | None]]:
-    await ground.say(*(NewMessage("x", CODER, sender=f"s{n % 7}") for n in range(size)))
-    await ground.say(NewMessage("urgent", CODER, sender="ada", priority=5))
-    return ground.claim
+async def an_urgent_one_over_a_backlog(counted_store: CountedStore, size: int) -> Callable[[], Awaitable[Claim | None]]:
+    await counted_store.say(*(NewMessage("x", CODER, sender=f"s{n % 7}") for n in range(size)))
+    await counted_store.say(NewMessage("urgent", CODER, sender="ada", priority=5))
+    return counted_store.claim
 
 
-async def mixed_priorities_in_one_run(ground: CountedStore, size: int) -> Callable[[], Awaitable[Claim | None]]:
-    await ground.say(*(NewMessage("x", CODER, sender=f"s{n % 7}", priority=n % 3) for n in range(size)))
-    return lambda: ground.claim(Batching.ALL)
+async def mixed_priorities_in_one_run(counted_store: CountedStore, size: int) -> Callable[[], Awaitable[Claim | None]]:
+    await counted_store.say(*(NewMessage("x", CODER, sender=f"s{n % 7}", priority=n % 3) for n in range(size)))
+    return lambda: counted_store.claim(Batching.ALL)
 
 
-async def behind_one_chat_in_back_off(ground: CountedStore, size: int) -> Callable[[], Awaitable[Claim | None]]:
-    await ground.say(*(NewMessage("x", CODER, sender="stuck") for _ in range(size)), NewMessage("free", CODER))
-    await fail(ground)
-    # The first claim parks what it meets; measured is what every later one costs.
-    await complete(ground)
-    await ground.say(NewMessage("free", CODER), NewMessage("another", CODER, sender="stuck"))
-    return ground.claim
+async def behind_one_chat_in_back_off(counted_store: CountedStore, size: int) -> Callable[[], Awaitable[Claim | None]]:
+    await counted_store.say(*(NewMessage("x", CODER, sender="stuck") for _ in range(size)), NewMessage("free", CODER))
+    await fail(counted_store)
+    # The first claim parks the blocked messages; the test measures the later ones.
+    await complete(counted_store)
+    await counted_store.say(NewMessage("free", CODER), NewMessage("another", CODER, sender="stuck"))
+    return counted_store.claim
 
 
-async def only_a_chat_in_back_off(ground: CountedStore, size: int) -> Callable[[], Awaitable[Claim | None]]:
-    await ground.say(*(NewMessage("x", CODER, sender="stuck") for _ in range(size)))
-    await fail(ground)
-    assert await ground.claim() is None
-    return ground.claim
+async def only_a_chat_in_back_off(counted_store: CountedStore, size: int) -> Callable[[], Awaitable[Claim | None]]:
+    await counted_store.say(*(NewMessage("x", CODER, sender="stuck") for _ in range(size)))
+    await fail(counted_store)
+    assert await counted_store.claim() is None
+    return counted_store.claim
 
 
-async def a_chat_after_its_back_off(ground: CountedStore, size: int) -> Callable[[], Awaitable[Claim | None]]:
-    await only_a_chat_in_back_off(ground, size)
-    ground.clock.now += 60_000
-    await complete(ground)
-    return ground.claim
+async def a_chat_after_its_back_off(counted_store: CountedStore, size: int) -> Callable[[], Awaitable[Claim | None]]:
+    await only_a_chat_in_back_off(counted_store, size)
+    counted_store.clock.now += 60_000
+    await complete(counted_store)
+    return counted_store.claim
 
 
-async def behind_a_held_team(ground: CountedStore, size: int) -> Callable[[], Awaitable[Claim | None]]:
+async def behind_a_held_team(counted_store: CountedStore, size: int) -> Callable[[], Awaitable[Claim | None]]:
     held = frozenset({DEV})
-    await ground.say(*(NewMessage("x", CODER, sender=f"s{n % 7}", team=DEV) for n in range(size)))
-    await ground.say(NewMessage("free", CODER, sender="s1"))
-    await complete(ground, held=held)
-    await ground.say(NewMessage("free", CODER, sender="s1"))
-    return lambda: ground.claim(held=held)
+    await counted_store.say(*(NewMessage("x", CODER, sender=f"s{n % 7}", team=DEV) for n in range(size)))
+    await counted_store.say(NewMessage("free", CODER, sender="s1"))
+    await complete(counted_store, held=held)
+    await counted_store.say(NewMessage("free", CODER, sender="s1"))
+    return lambda: counted_store.claim(held=held)
 
 
-async def a_room_in_back_off(ground: CountedStore, size: int) -> Callable[[], Awaitable[Claim | None]]:
-    await ground.say(NewMessage("x", CODER, channel=ROOM_CHANNEL, team=DEV, priority=ROOM_PRIORITY))
-    await fail(ground)
+async def a_room_in_back_off(counted_store: CountedStore, size: int) -> Callable[[], Awaitable[Claim | None]]:
+    await counted_store.say(NewMessage("x", CODER, channel=ROOM_CHANNEL, team=DEV, priority=ROOM_PRIORITY))
+    await fail(counted_store)
     for _ in range(size):
-        await ground.store.queue.post(RoomPost(DEV, "line", (CODER,), "a line", wakes=False), sender="ada")
-    await ground.say(NewMessage("free", CODER))
-    return lambda: ground.claim(Batching.THREAD)
+        await counted_store.store.queue.post(RoomPost(DEV, "line", (CODER,), "a line", wakes=False), sender="ada")
+    await counted_store.say(NewMessage("free", CODER))
+    return lambda: counted_store.claim(Batching.THREAD)
 
 
-async def fail(ground: CountedStore) -> None:
-    claim = await ground.claim()
+async def fail(counted_store: CountedStore) -> None:
+    claim = await counted_store.claim()
     assert claim is not None
-    await ground.store.queue.fail(claim, STUMBLE)
+    await counted_store.store.queue.fail(claim, STUMBLE)
 
 
-async def complete(ground: CountedStore, held: frozenset[TeamId] = NONE) -> None:
-    claim = await ground.claim(held=held)
+async def complete(counted_store: CountedStore, held: frozenset[TeamId] = NONE) -> None:
+    claim = await counted_store.claim(held=held)
     assert claim is not None
-    await ground.store.queue.complete(claim, Outcome("done"))
+    await counted_store.store.queue.complete(claim, Outcome("done"))
 
 
 @pytest.mark.parametrize(
     "shape",
     [
-        nothing_in_the_way,
+        plain_backlog,
         delayed_to_one_instant,
         delayed_until_tomorrow,
         an_urgent_one_over_a_backlog,
@@ -174,37 +176,35 @@ async def complete(ground: CountedStore, held: frozenset[TeamId] = NONE) -> None
         a_room_in_back_off,
     ],
 )
-async def test_a_claim_takes_as_many_steps_with_a_large_backlog_as_with_a_small_one(
-    tmp_path: Path, shape: Shape
-) -> None:
+async def test_the_steps_of_a_claim_do_not_grow_with_the_backlog(tmp_path: Path, shape: Shape) -> None:
     steps = []
     for size in (SMALL, LARGE):
-        async with counted(tmp_path / f"{size}.db") as ground:
-            claim = await shape(ground, size)
-            steps.append(await ground.steps_of(claim()))
+        async with counted(tmp_path / f"{size}.db") as counted_store:
+            claim = await shape(counted_store, size)
+            steps.append(await counted_store.steps_of(claim()))
 
     small, large = steps
     assert large <= 1.2 * small, steps
 
 
-async def test_a_blocked_backlog_is_parked_in_steps_that_let_other_writes_pass(tmp_path: Path) -> None:
-    async with counted(tmp_path / "queue.db") as ground:
-        await ground.say(*(NewMessage("x", CODER, sender="stuck") for _ in range(3 * SEARCH_LIMIT)))
-        await ground.say(NewMessage("free", CODER))
-        await fail(ground)
+async def test_a_blocked_backlog_is_parked_in_several_transactions(tmp_path: Path) -> None:
+    async with counted(tmp_path / "queue.db") as counted_store:
+        await counted_store.say(*(NewMessage("x", CODER, sender="stuck") for _ in range(3 * SEARCH_LIMIT)))
+        await counted_store.say(NewMessage("free", CODER))
+        await fail(counted_store)
 
-        await ground.steps_of(ground.claim())
+        await counted_store.steps_of(counted_store.claim())
 
-        assert ground.commits == 3
-        assert ground.largest_statement < 40 * SEARCH_LIMIT
+        assert counted_store.commits == 3
+        assert counted_store.largest_statement < 40 * SEARCH_LIMIT
 
 
-async def test_every_slice_of_a_vacated_lane_takes_the_same_steps(tmp_path: Path) -> None:
+async def test_the_steps_of_a_slice_do_not_grow_with_the_lane(tmp_path: Path) -> None:
     largest = []
     for size in (2 * LANE_SLICE, 6 * LANE_SLICE):
-        async with counted(tmp_path / f"{size}.db") as ground:
-            await ground.say(*(NewMessage("x", CODER, sender=f"s{n % 7}") for n in range(size)))
-            await ground.steps_of(ground.store.queue.abandon(CODER, reason="gone"))
-            largest.append(ground.largest_statement)
+        async with counted(tmp_path / f"{size}.db") as counted_store:
+            await counted_store.say(*(NewMessage("x", CODER, sender=f"s{n % 7}") for n in range(size)))
+            await counted_store.steps_of(counted_store.store.queue.abandon(CODER, reason="gone"))
+            largest.append(counted_store.largest_statement)
 
     assert largest[1] <= 1.2 * largest[0]

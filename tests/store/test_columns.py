@@ -1,4 +1,4 @@
-"""Rows and values have one order: what Python builds by name is what the statements take and the views give."""
+"""Python's fields, the statements and the views have the same column order."""
 
 import re
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from tinyagi.store.migrations import load_migrations, split_statements
     ("statement", "columns"),
     [("insert_message", (*enqueue.COLUMNS, "waits_for")), ("insert_response", responses.COLUMNS)],
 )
-def test_a_row_is_made_in_the_order_of_its_statement(statement: str, columns: Sequence[str]) -> None:
+def test_columns_match_the_insert_statement(statement: str, columns: Sequence[str]) -> None:
     text = load_statements()[statement]
     named = re.search(r"\(([^)]*)\)\s*VALUES\s*\(([^)]*)\)", text)
     assert named is not None
@@ -26,7 +26,7 @@ def test_a_row_is_made_in_the_order_of_its_statement(statement: str, columns: Se
 
 
 @pytest.mark.parametrize(("view", "fields"), [("message_rows", Message._fields), ("response_rows", Response._fields)])
-def test_a_view_gives_its_columns_in_the_order_of_the_fields(view: str, fields: Sequence[str]) -> None:
+def test_columns_of_a_view_match_the_fields(view: str, fields: Sequence[str]) -> None:
     connection = apsw.Connection(":memory:")
     for _, _, text in load_migrations():
         for statement in split_statements(text):

@@ -1,4 +1,4 @@
-"""What the database itself refuses, whoever writes: a bug fails loudly instead of leaving a row that cannot be."""
+"""Constraints of the database: a bug fails instead of leaving an invalid row."""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -51,12 +51,12 @@ def database(tmp_path: Path) -> Iterator[apsw.Connection]:
         "INSERT INTO paired_senders VALUES ('telegram', '1', 'Eve', 1, NULL)",
     ],
 )
-def test_the_database_refuses(database: apsw.Connection, statement: str) -> None:
+def test_an_invalid_row_is_refused(database: apsw.Connection, statement: str) -> None:
     with pytest.raises(apsw.ConstraintError):
         database.execute(statement)
 
 
-def test_every_reference_of_an_opened_database_is_enforced(database: apsw.Connection) -> None:
+def test_foreign_keys_are_enforced(database: apsw.Connection) -> None:
     assert database.pragma("foreign_keys") == 1
     database.execute("DELETE FROM projects")
     assert database.execute("SELECT project_id FROM tasks").fetchall() == [(None,)]

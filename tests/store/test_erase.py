@@ -1,4 +1,4 @@
-"""A person is erased from a database: no word of theirs is left in it, and everything else is."""
+"""Erasing a person from a database: their texts are gone, and everything else is kept."""
 
 import random
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ from tinyagi.store.erase import Eraser
 from tinyagi.store.store import Store
 
 KEY = b"k" * 32
-ZORA_HERSELF = Identity("telegram", ZORA_ID, frozenset({ZORA}))
+ZORA_IDENTITY = Identity("telegram", ZORA_ID, frozenset({ZORA}))
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def eraser(database: Path) -> Iterator[Eraser]:
         yield opened
 
 
-def erased(eraser: Eraser, identity: Identity = ZORA_HERSELF) -> tuple[Scope, dict[str, int]]:
+def erase_person(eraser: Eraser, identity: Identity = ZORA_IDENTITY) -> tuple[Scope, dict[str, int]]:
     scope = eraser.scope(identity, Scope())
     redaction = Redaction(KEY, erasure_of(KEY, identity, scope, through_id=eraser.head(), now=5))
     changed = dict(eraser.erase(redaction, identity, scope, who="owner"))
@@ -58,24 +58,24 @@ def table(database: Path, query: str) -> list[dict[str, Any]]:
         connection.close()
 
 
-def test_no_word_of_theirs_is_left_in_the_file_and_every_word_of_others_is(database: Path, eraser: Eraser) -> None:
+def test_the_persons_texts_are_gone_and_texts_of_others_stay(database: Path, eraser: Eraser) -> None:
     before = content(database).count(OTHER_MARK)
     assert MARK in content(database)
 
-    erased(eraser)
+    erase_person(eraser)
     eraser.__exit__()
 
     assert MARK not in content(database)
     assert before >= content(database).count(OTHER_MARK) > 10
     assert [row["message"] for row in table(database, "SELECT message FROM messages WHERE sender LIKE 'Bert%'")] == [
         "kwkw asks",
-        # It came along with a message of theirs, and the answer to both may quote it.
+        # It shared a run with a message of the person, and the answer may quote both.
         "",
         "kwkw said",
     ]
 
 
-def test_rows_ids_and_figures_stay(database: Path, eraser: Eraser) -> None:
+def test_rows_ids_and_counts_stay(database: Path, eraser: Eraser) -> None:
     queries = (
         "SELECT id, message_id, conversation_id, hop, status, retry_count, agent FROM messages",
         "SELECT id, message_id, agent, seq FROM responses",
@@ -91,7 +91,7 @@ def test_rows_ids_and_figures_stay(database: Path, eraser: Eraser) -> None:
 
     with Eraser(database) as again:
         head = again.head()
-        _, changed = erased(again)
+        _, changed = erase_person(again)
 
     after = [table(database, query) for query in queries]
     after[4] = [row for row in after[4] if row["id"] <= head]
@@ -100,8 +100,8 @@ def test_rows_ids_and_figures_stay(database: Path, eraser: Eraser) -> None:
     assert changed["schedules"] == changed["pairing_requests"] == changed["audit_log"] == 1
 
 
-async def test_the_facts_still_rebuild_the_tables(database: Path, eraser: Eraser) -> None:
-    erased(eraser)
+async def test_the_events_still_rebuild_the_tables(database: Path, eraser: Eraser) -> None:
+    erase_person(eraser)
     eraser.__exit__()
 
     async with await Store.open(database) as store:
@@ -112,7 +112,7 @@ async def test_the_facts_still_rebuild_the_tables(database: Path, eraser: Eraser
     assert list(tables.messages.values()) == table(database, "SELECT * FROM message_rows ORDER BY id")
     assert list(tables.responses.values()) == table(database, "SELECT * FROM response_rows ORDER BY id")
     columns = ", ".join(HistoryEntry._fields)
-    lines = f"SELECT {columns} FROM agent_messages"  # noqa: S608 - names of our own
+    lines = f"SELECT {columns} FROM agent_messages"  # noqa: S608 - fixed names
     assert sorted(tables.agent_messages) == [row["id"] for row in table(database, "SELECT id FROM agent_messages")]
     for row in table(database, lines):
         assert tables.agent_messages[row["id"]] == row
@@ -120,8 +120,8 @@ async def test_the_facts_still_rebuild_the_tables(database: Path, eraser: Eraser
         assert tables.chat_messages[row["id"]] == row
 
 
-def test_the_scope_is_every_conversation_they_wrote_in_or_that_may_quote_them(eraser: Eraser) -> None:
-    scope = eraser.scope(ZORA_HERSELF, Scope())
+def test_the_scope_is_every_conversation_with_texts_or_quotes_of_the_person(eraser: Eraser) -> None:
+    scope = eraser.scope(ZORA_IDENTITY, Scope())
 
     assert {"m1", "m3", "m4", "m5"} <= scope.conversations
     assert "m2" not in scope.conversations
@@ -130,8 +130,8 @@ def test_the_scope_is_every_conversation_they_wrote_in_or_that_may_quote_them(er
     assert [Path(file).name for file in scope.files] == ["zqzq-attachment.md"]
 
 
-def test_lines_of_history_count_by_name_where_nothing_else_tells_whose_they_are(database: Path, eraser: Eraser) -> None:
-    assert eraser.unknown(ZORA_HERSELF) == frozenset()
+def test_history_lines_without_other_records_are_matched_by_name(database: Path, eraser: Eraser) -> None:
+    assert eraser.unknown(ZORA_IDENTITY) == frozenset()
     eraser.__exit__()
     connection = apsw.Connection(str(database))
     connection.execute("DELETE FROM events WHERE message_id = 'm5'")
@@ -139,28 +139,28 @@ def test_lines_of_history_count_by_name_where_nothing_else_tells_whose_they_are(
     connection.close()
 
     with Eraser(database) as again:
-        assert again.unknown(ZORA_HERSELF) == {"m5"}
-        assert "m5" in again.scope(ZORA_HERSELF, Scope(messages=frozenset({"m5"}))).messages
+        assert again.unknown(ZORA_IDENTITY) == {"m5"}
+        assert "m5" in again.scope(ZORA_IDENTITY, Scope(messages=frozenset({"m5"}))).messages
 
 
-async def test_what_waits_is_counted(database: Path) -> None:
+async def test_open_messages_are_counted(database: Path) -> None:
     async with await Store.open(database, clock=FakeClock()) as store:
         await ask(store, "m9", "zqzq waits")
 
     with Eraser(database) as eraser:
-        assert eraser.open_messages(eraser.scope(ZORA_HERSELF, Scope())) == 1
+        assert eraser.open_messages(eraser.scope(ZORA_IDENTITY, Scope())) == 1
         bert = Identity("web", None, frozenset({BERT}))
         assert eraser.open_messages(eraser.scope(bert, Scope())) == 0
 
 
-async def test_a_database_that_somebody_uses_is_refused(database: Path) -> None:
+async def test_a_database_in_use_is_refused(database: Path) -> None:
     async with await Store.open(database):
         with pytest.raises(StoreBusy, match="tinyagi stop"):
             Eraser(database)
 
 
-def test_responses_that_nobody_fetched_are_given_up(database: Path, eraser: Eraser) -> None:
-    erased(eraser)
+def test_pending_responses_of_the_person_fail(database: Path, eraser: Eraser) -> None:
+    erase_person(eraser)
     eraser.__exit__()
 
     left = table(database, "SELECT channel, sender, status FROM responses WHERE status = 'pending'")
@@ -170,21 +170,21 @@ def test_responses_that_nobody_fetched_are_given_up(database: Path, eraser: Eras
     assert all('"final":true' in row["payload"] for row in facts)
 
 
-def test_what_agents_would_go_on_with_is_gone(database: Path, eraser: Eraser) -> None:
-    _, changed = erased(eraser)
+def test_turns_of_the_person_are_deleted(database: Path, eraser: Eraser) -> None:
+    _, changed = erase_person(eraser)
 
     assert changed["turns"] == 1
 
 
-def test_erasing_again_changes_nothing_more(eraser: Eraser) -> None:
-    first, _ = erased(eraser)
-    scope = eraser.scope(ZORA_HERSELF, Scope(first.conversations, first.messages))
+def test_erasing_again_keeps_the_scope(eraser: Eraser) -> None:
+    first, _ = erase_person(eraser)
+    scope = eraser.scope(ZORA_IDENTITY, Scope(first.conversations, first.messages))
 
     assert scope.conversations == first.conversations
-    assert eraser.former() == {pseudonym_of(KEY, ZORA_HERSELF)}
+    assert eraser.former() == {pseudonym_of(KEY, ZORA_IDENTITY)}
 
 
-def test_one_person_is_meant_or_nobody_is_erased() -> None:
+def test_an_ambiguous_person_is_refused() -> None:
     seen = {SenderAlias("telegram", "Ada", "1"), SenderAlias("telegram", "Ada"), SenderAlias(ROOM_CHANNEL, "Ada")}
 
     assert identify(Person(sender="Ada"), seen) == Identity("telegram", "1", frozenset({"Ada"}))
@@ -199,8 +199,8 @@ def test_one_person_is_meant_or_nobody_is_erased() -> None:
         Person("web").check()
 
 
-def test_somebody_of_the_same_name_with_another_id_is_left_alone() -> None:
-    redaction = Redaction(KEY, erasure_of(KEY, ZORA_HERSELF, Scope(), through_id=9, now=1))
+def test_a_person_with_the_same_name_and_another_id_is_kept() -> None:
+    redaction = Redaction(KEY, erasure_of(KEY, ZORA_IDENTITY, Scope(), through_id=9, now=1))
 
     assert redaction.wrote("telegram", "whatever", ZORA_ID)
     assert redaction.wrote("telegram", ZORA)
@@ -218,9 +218,9 @@ def test_somebody_of_the_same_name_with_another_id_is_left_alone() -> None:
         ("no json: secret", "{}"),
     ],
 )
-def test_what_is_not_known_to_be_harmless_goes(payload: str, left: str) -> None:
+def test_unknown_texts_in_a_payload_are_removed(payload: str, left: str) -> None:
     scope = Scope(conversations=frozenset({"c"}))
-    redaction = Redaction(KEY, erasure_of(KEY, ZORA_HERSELF, scope, through_id=9, now=1))
+    redaction = Redaction(KEY, erasure_of(KEY, ZORA_IDENTITY, scope, through_id=9, now=1))
 
     assert redaction.redacted(9, "message_failed", None, "c", None, payload) == left
     assert redaction.redacted(10, "message_failed", None, "c", None, payload) == payload

@@ -1,4 +1,4 @@
-"""What goes wrong outside: full disk, locks, damage, read-only files, clocks. Real SQLite reports each of them."""
+"""Faults of disk, locks, files and clocks, as real SQLite reports them."""
 
 import asyncio
 import os
@@ -31,7 +31,7 @@ from tinyagi.system.clock import SteadyClock
 
 
 class Disk:
-    """Connects as the store does, and can take the room away and give it back."""
+    """Connects as the store does, and can limit and free the disk space."""
 
     def __init__(self) -> None:
         self.connections: list[apsw.Connection] = []
@@ -61,9 +61,7 @@ async def store(tmp_path: Path, disk: Disk) -> AsyncIterator[Store]:
         yield opened
 
 
-async def test_a_full_disk_in_the_middle_of_a_group_fails_every_waiter_and_writes_nothing(
-    store: Store, disk: Disk
-) -> None:
+async def test_a_full_disk_fails_the_whole_group_and_writes_nothing(store: Store, disk: Disk) -> None:
     await store.queue.enqueue(NewMessage("before", CODER))
     disk.limit(extra_pages=8)
 
@@ -77,7 +75,7 @@ async def test_a_full_disk_in_the_middle_of_a_group_fails_every_waiter_and_write
     assert await types_of(store.events) == ["message_received"]
 
 
-async def test_the_store_works_again_when_there_is_room(store: Store, disk: Disk) -> None:
+async def test_the_store_works_again_when_the_disk_has_room(store: Store, disk: Disk) -> None:
     disk.limit(extra_pages=4)
     with pytest.raises(StoreFull):
         await store.queue.enqueue(NewMessage("x" * 100_000, CODER))
@@ -116,7 +114,7 @@ async def test_a_failed_commit_is_reported_as_unknown_and_a_repeat_is_safe(store
     assert (await store.queue.depth()).pending == 1
 
 
-async def test_a_lock_of_another_process_is_waited_for_and_then_named(tmp_path: Path) -> None:
+async def test_a_lock_held_longer_than_the_timeout_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "tinyagi.db"
     async with await Store.open(path, busy_timeout=timedelta(milliseconds=50)) as store:
         other = apsw.Connection(str(path))
@@ -130,7 +128,7 @@ async def test_a_lock_of_another_process_is_waited_for_and_then_named(tmp_path: 
         assert (await store.queue.depth()).pending == 1
 
 
-async def test_a_short_lock_of_another_process_is_only_waited_for(tmp_path: Path) -> None:
+async def test_a_short_lock_of_another_process_delays_the_write(tmp_path: Path) -> None:
     path = tmp_path / "tinyagi.db"
     async with await Store.open(path, busy_timeout=timedelta(seconds=30)) as store:
         other = apsw.Connection(str(path))
@@ -143,7 +141,7 @@ async def test_a_short_lock_of_another_process_is_only_waited_for(tmp_path: Path
         assert (await enqueuing).id == 1
 
 
-async def test_a_foreign_row_is_adopted_also_when_its_routing_broke_at_first(
+async def test_a_foreign_row_is_adopted_after_a_routing_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("tinyagi.store.store.ADOPT_AGAIN", timedelta(milliseconds=10))
@@ -173,7 +171,7 @@ async def test_a_foreign_row_is_adopted_also_when_its_routing_broke_at_first(
     ]
 
 
-async def test_a_foreign_row_is_adopted_also_when_the_database_was_locked_at_first(tmp_path: Path) -> None:
+async def test_a_foreign_row_is_adopted_after_a_lock(tmp_path: Path) -> None:
     path = tmp_path / "tinyagi.db"
     async with await Store.open(path, busy_timeout=timedelta(milliseconds=1)) as store:
         other = apsw.Connection(str(path))
@@ -195,7 +193,7 @@ async def test_a_foreign_row_is_adopted_also_when_the_database_was_locked_at_fir
 
 
 @pytest.mark.parametrize(("system", "value"), [("Darwin", 1), ("Linux", 0)])
-def test_a_commit_reaches_the_disk_itself_on_a_mac(
+def test_fullfsync_is_on_only_on_macos(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, system: str, value: int
 ) -> None:
     monkeypatch.setattr("platform.system", lambda: system)
@@ -206,7 +204,7 @@ def test_a_commit_reaches_the_disk_itself_on_a_mac(
 
 
 @pytest.mark.parametrize("damage", ["header", "middle"])
-async def test_a_damaged_file_is_refused_and_the_backup_named(tmp_path: Path, damage: str) -> None:
+async def test_a_damaged_file_is_refused_with_the_name_of_the_backup(tmp_path: Path, damage: str) -> None:
     path = tmp_path / "tinyagi.db"
     make_v0_0_20(path)
     async with await Store.open(path) as store:
@@ -224,7 +222,7 @@ async def test_a_damaged_file_is_refused_and_the_backup_named(tmp_path: Path, da
     assert path.read_bytes() == bytes(content)
 
 
-async def test_a_damaged_file_names_the_newest_archive_and_how_to_restore_it(tmp_path: Path) -> None:
+async def test_the_error_for_a_damaged_file_names_the_restore_command(tmp_path: Path) -> None:
     path = tmp_path / "tinyagi.db"
     path.write_bytes(b"garbage" * 1_000)
     (tmp_path / "backups").mkdir()
@@ -235,7 +233,7 @@ async def test_a_damaged_file_names_the_newest_archive_and_how_to_restore_it(tmp
         await Store.open(path)
 
 
-async def test_a_damaged_file_without_a_backup_says_so(tmp_path: Path) -> None:
+async def test_the_error_for_a_damaged_file_reports_a_missing_backup(tmp_path: Path) -> None:
     path = tmp_path / "tinyagi.db"
     path.write_bytes(b"this is no database, and it is long enough to be looked at" * 100)
 
@@ -243,14 +241,14 @@ async def test_a_damaged_file_without_a_backup_says_so(tmp_path: Path) -> None:
         await Store.open(path)
 
 
-async def test_a_read_only_place_is_refused_in_words(tmp_path: Path) -> None:
+async def test_an_unwritable_path_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StoreReadOnly, match="writable file system"):
         await Store.open(Path("/proc/tinyagi/tinyagi.db"))
     with pytest.raises(StoreReadOnly):
         await Store.open(tmp_path)
 
 
-async def test_a_database_that_turns_read_only_fails_in_words_and_recovers(store: Store, disk: Disk) -> None:
+async def test_the_store_works_again_after_a_read_only_phase(store: Store, disk: Disk) -> None:
     disk.connections[0].pragma("query_only", True)
     with pytest.raises(StoreError, match=r"cannot be opened for writing|read"):
         await store.queue.enqueue(NewMessage("x", CODER))
@@ -260,7 +258,7 @@ async def test_a_database_that_turns_read_only_fails_in_words_and_recovers(store
     assert (await store.queue.enqueue(NewMessage("x", CODER))).id == 1
 
 
-async def test_a_clock_that_is_set_back_delays_nothing(tmp_path: Path) -> None:
+async def test_setting_the_clock_back_delays_no_message(tmp_path: Path) -> None:
     clock, passed = FakeClock(), FakeClock()
     steady = SteadyClock(wall=clock, monotonic=passed)
     async with await Store.open(tmp_path / "tinyagi.db", clock=steady) as store:

@@ -1,4 +1,4 @@
-"""Group commit: what is written together, what fails alone, and what happens to callers that go away."""
+"""Group commit: calls written together, single failures, and cancelled callers."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -25,7 +25,7 @@ async def store(tmp_path: Path) -> AsyncIterator[Store]:
         yield opened
 
 
-async def test_calls_of_one_turn_are_written_together(store: Store) -> None:
+async def test_concurrent_calls_are_written_together(store: Store) -> None:
     sizes: list[int] = []
 
     def counted(tx: Transaction, requests: Sequence[EnqueueRequest]) -> object:
@@ -59,7 +59,7 @@ async def test_plain_operations_of_one_turn_run_in_one_transaction_in_their_orde
     assert len(set(map(id, transactions))) == 1
 
 
-async def test_a_faulty_operation_does_not_take_its_neighbours_with_it(store: Store) -> None:
+async def test_a_failing_operation_does_not_fail_its_neighbours(store: Store) -> None:
     def faulty(tx: Transaction) -> None:
         tx.record_alone(ProcessorStart("never stored"))
         raise ZeroDivisionError
@@ -76,7 +76,7 @@ async def test_a_faulty_operation_does_not_take_its_neighbours_with_it(store: St
     assert await types_of(store.events) == ["message_received", "message_received"]
 
 
-async def test_a_statement_that_sqlite_refuses_is_an_error_of_the_store_that_names_the_reason(
+async def test_a_statement_refused_by_sqlite_is_reported_with_the_reason(
     store: Store,
 ) -> None:
     def execute(tx: Transaction, statement: str) -> None:
@@ -97,7 +97,7 @@ async def test_a_statement_that_sqlite_refuses_is_an_error_of_the_store_that_nam
     assert (await store.queue.depth()).pending == 1
 
 
-async def test_what_a_refused_operation_wrote_does_not_stay(store: Store) -> None:
+async def test_a_refused_operation_is_rolled_back(store: Store) -> None:
     await store.queue.enqueue(NewMessage("there", CODER, message_id=MessageId("taken")))
 
     many = [NewMessage(str(n), CODER) for n in range(10)]
@@ -113,9 +113,9 @@ async def test_what_a_refused_operation_wrote_does_not_stay(store: Store) -> Non
     assert [event.id for event in await read_all(store.events)] == [1, 2]
 
 
-async def test_an_id_that_we_made_and_that_exists_is_made_again(store: Store) -> None:
+async def test_a_generated_id_that_exists_is_generated_again(store: Store) -> None:
     class Stuck:
-        """An id source that gives the same id for a while."""
+        """An id source that repeats the first id."""
 
         def __init__(self) -> None:
             self.given = ["api_aaaaaaaa", "api_aaaaaaaa", "api_aaaaaaaa", "api_bbbbbbbb"]
@@ -124,7 +124,7 @@ async def test_an_id_that_we_made_and_that_exists_is_made_again(store: Store) ->
             return self.given.pop(0)
 
         def jump(self, start: int) -> None:
-            """It stays where it is."""
+            """Does nothing."""
 
     object.__setattr__(store._writer._context, "ids", Stuck())
 
@@ -134,20 +134,20 @@ async def test_an_id_that_we_made_and_that_exists_is_made_again(store: Store) ->
     assert [first.message_id, second.message_id] == ["api_aaaaaaaa", "api_bbbbbbbb"]
 
 
-async def test_an_empty_claim_wakes_nobody(store: Store) -> None:
+async def test_an_empty_claim_notifies_no_waiter(store: Store) -> None:
     await store.queue.enqueue(NewMessage("x", CODER))
     seen = store.changes.version
 
     for _ in range(200):
         assert await store.queue.claim(WRITER) is None
 
-    # The watcher may still be telling of the enqueue, once.
+    # The watcher may still notify of the enqueue, once.
     assert store.changes.version <= seen + 2
     assert await store.queue.claim(CODER) is not None
     assert store.changes.version > seen
 
 
-async def test_a_cancelled_enqueue_is_written_all_the_same(store: Store) -> None:
+async def test_a_cancelled_enqueue_is_still_written(store: Store) -> None:
     task = asyncio.create_task(store.queue.enqueue(NewMessage("x", CODER)))
     await asyncio.sleep(0)
     task.cancel()
@@ -159,7 +159,7 @@ async def test_a_cancelled_enqueue_is_written_all_the_same(store: Store) -> None
     assert (await store.queue.depth()).pending == 2
 
 
-async def released(store: Store, agent: AgentId) -> None:
+async def check_released(store: Store, agent: AgentId) -> None:
     while "message_released" not in await types_of(store.events):
         seen = store.changes.version
         await asyncio.wait_for(store.changes.beyond(seen), 60)
@@ -169,7 +169,7 @@ async def released(store: Store, agent: AgentId) -> None:
     assert claim.attempt == 1
 
 
-async def test_a_claim_whose_caller_went_before_the_write_is_given_back(store: Store) -> None:
+async def test_a_claim_cancelled_before_the_write_is_released(store: Store) -> None:
     await store.queue.enqueue(NewMessage("x", CODER))
     task = asyncio.create_task(store.queue.claim(CODER))
     await asyncio.sleep(0)
@@ -178,10 +178,10 @@ async def test_a_claim_whose_caller_went_before_the_write_is_given_back(store: S
     with pytest.raises(asyncio.CancelledError):
         await task
 
-    await released(store, CODER)
+    await check_released(store, CODER)
 
 
-async def test_a_claim_whose_caller_went_after_the_write_is_given_back(store: Store) -> None:
+async def test_a_claim_cancelled_after_the_write_is_released(store: Store) -> None:
     await store.queue.enqueue(NewMessage("x", TESTER))
     task = asyncio.create_task(store.queue.claim(TESTER))
     resolve_futures = store._writer._resolve_futures
@@ -195,10 +195,10 @@ async def test_a_claim_whose_caller_went_after_the_write_is_given_back(store: St
         await task
     del store._writer._resolve_futures
 
-    await released(store, TESTER)
+    await check_released(store, TESTER)
 
 
-async def test_the_next_claim_of_a_caller_that_went_is_given_back_and_its_completion_stays(store: Store) -> None:
+async def test_a_cancelled_complete_and_claim_completes_and_releases_the_next_claim(store: Store) -> None:
     for text in ("one", "two"):
         await store.queue.enqueue(NewMessage(text, CODER))
     claim = await store.queue.claim(CODER)
@@ -210,11 +210,11 @@ async def test_the_next_claim_of_a_caller_that_went_is_given_back_and_its_comple
     with pytest.raises(asyncio.CancelledError):
         await task
 
-    await released(store, CODER)
+    await check_released(store, CODER)
     assert (await store.queue.depth()).completed == 1
 
 
-async def test_a_claim_that_is_abandoned_while_the_store_closes_is_given_back(tmp_path: Path) -> None:
+async def test_a_claim_cancelled_while_the_store_closes_is_released(tmp_path: Path) -> None:
     path = tmp_path / "other.db"
     first = await Store.open(path)
     await first.queue.enqueue(NewMessage("x", CODER))
@@ -229,7 +229,7 @@ async def test_a_claim_that_is_abandoned_while_the_store_closes_is_given_back(tm
         assert (await second.queue.depth()).pending == 1
 
 
-async def test_closing_writes_what_is_waiting_and_then_refuses(tmp_path: Path) -> None:
+async def test_closing_finishes_waiting_writes_and_refuses_new_ones(tmp_path: Path) -> None:
     path = tmp_path / "other.db"
     store = await Store.open(path)
     waiting = asyncio.gather(*(store.queue.enqueue(NewMessage(str(n), CODER)) for n in range(20)))
@@ -245,7 +245,7 @@ async def test_closing_writes_what_is_waiting_and_then_refuses(tmp_path: Path) -
     assert not path.with_name("other.db-wal").exists()
 
 
-async def test_the_log_stays_small_under_a_steady_load(store: Store, tmp_path: Path) -> None:
+async def test_the_write_ahead_log_stays_small_under_load(store: Store, tmp_path: Path) -> None:
     log = tmp_path / "tinyagi.db-wal"
     text = "x" * 4000
     for _ in range(40):

@@ -1,4 +1,4 @@
-"""Claims that a process left behind, judged with real processes: a restart by exec, a pid that was given out again."""
+"""Claims of earlier processes, with real processes: a restart by exec, and a reused pid."""
 
 import subprocess
 import sys
@@ -39,14 +39,14 @@ asyncio.run((recover if "again" in sys.argv else claim)(Path(sys.argv[1])))
 
 
 @contextmanager
-def a_stranger() -> Iterator[subprocess.Popen[bytes]]:
-    """A live process that has nothing to do with the store."""
+def an_unrelated_process() -> Iterator[subprocess.Popen[bytes]]:
+    """A live process without the store."""
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
         yield process
         process.communicate(b"go\n")
 
 
-def test_a_claim_from_before_an_exec_is_recovered_by_the_new_image(tmp_path: Path) -> None:
+def test_a_claim_from_before_an_exec_is_recovered_after_it(tmp_path: Path) -> None:
     command = [sys.executable, "-c", RESTARTED, str(tmp_path / "tinyagi.db"), RESTARTED]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         output, _ = process.communicate()
@@ -62,7 +62,7 @@ async def test_without_proc_a_reused_pid_does_not_keep_a_claim_for_ever(
     monkeypatch.setattr(psutil, "LINUX", False)
     path = tmp_path / "tinyagi.db"
     now = 1_800_000_000_000
-    with a_stranger() as stranger:
+    with an_unrelated_process() as stranger:
         before = psutil.Process(stranger.pid).create_time() - 60
         gone = replace(this_process(), pid=stranger.pid, started=before, nonce="gone")
         owner = ProcessIdentity(gone.host, "unknown", gone.pid, None) if old_format else gone

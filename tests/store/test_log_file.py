@@ -1,4 +1,4 @@
-"""The log as programs beside the daemon read it: beside a writer, after it, and never in its way."""
+"""The log as other programs read it: during and after writes, and without blocking the writer."""
 
 import hashlib
 import shutil
@@ -51,7 +51,7 @@ def rows_of(log: EventLogReader, after: int = 0, through: int = 2**62, types: se
     return [row for page in log.pages(after, min(through, log.head()), types) for row in page]
 
 
-async def test_rows_are_those_of_the_table_while_the_store_is_open(store: Store, path: Path) -> None:
+async def test_rows_match_the_table_while_the_store_is_open(store: Store, path: Path) -> None:
     await write(store, ["one", "two 🚀 \u2028 'quoted' \\ \x00", "three"])
     await store.lanes.pause(WRITER)
 
@@ -64,7 +64,7 @@ async def test_rows_are_those_of_the_table_while_the_store_is_open(store: Store,
         assert [row[0] for row in rows_of(log, after=4)] == [5]
 
 
-async def test_rows_are_there_after_the_store_was_closed(path: Path) -> None:
+async def test_rows_can_be_read_after_the_store_was_closed(path: Path) -> None:
     async with await Store.open(path) as store:
         await write(store, ["one", "two"])
     assert not path.with_name("tinyagi.db-shm").exists()
@@ -76,7 +76,7 @@ async def test_rows_are_there_after_the_store_was_closed(path: Path) -> None:
     assert hashlib.sha256(path.read_bytes()).digest() == before
 
 
-async def test_what_a_killed_daemon_left_in_its_write_ahead_log_is_read_and_left_there(
+async def test_rows_in_the_write_ahead_log_of_a_killed_daemon_are_read(
     store: Store, path: Path, tmp_path: Path
 ) -> None:
     await write(store, ["one", "two"])
@@ -99,7 +99,7 @@ async def test_an_empty_log_has_no_pages(store: Store, path: Path) -> None:
         assert list(log.pages(0, 100)) == []
 
 
-async def test_pages_step_over_ids_that_are_gone(store: Store, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_pages_skip_deleted_ids(store: Store, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     await write(store, map(str, range(100)))
     run(path, "DELETE FROM events WHERE id <= 30 OR id BETWEEN 41 AND 80 OR id % 7 = 0 OR id = 100")
     monkeypatch.setattr(event_reader, "PAGE_IDS", 10)
@@ -112,7 +112,7 @@ async def test_pages_step_over_ids_that_are_gone(store: Store, path: Path, monke
         assert log.head() == 100
 
 
-async def test_a_page_of_large_texts_ends_early_and_nothing_is_left_out(store: Store, path: Path) -> None:
+async def test_a_page_of_large_texts_ends_early_without_gaps(store: Store, path: Path) -> None:
     megabyte = 1024 * 1024
     for number in range(20):
         await write(store, [chr(ord("a") + number) * megabyte])
@@ -125,7 +125,7 @@ async def test_a_page_of_large_texts_ends_early_and_nothing_is_left_out(store: S
     assert all(sum(len(row[7]) for row in page) < event_reader.PAGE_CHARACTERS + 2 * megabyte for page in pages)
 
 
-async def test_types_are_chosen_by_name(store: Store, path: Path) -> None:
+async def test_events_can_be_filtered_by_type(store: Store, path: Path) -> None:
     await write(store, ["one"])
     await store.lanes.pause(CODER)
     await store.lanes.resume(CODER)
@@ -138,7 +138,7 @@ async def test_types_are_chosen_by_name(store: Store, path: Path) -> None:
         assert rows_of(log, types={"' OR 1=1 --"}) == []
 
 
-async def test_so_many_rows_end_at_the_id_of_the_last_one(store: Store, path: Path) -> None:
+async def test_end_of_returns_the_id_of_the_last_row(store: Store, path: Path) -> None:
     await write(store, map(str, range(100)))
     run(path, "DELETE FROM events WHERE id <= 40 OR id % 2 = 0")
 
@@ -151,7 +151,7 @@ async def test_so_many_rows_end_at_the_id_of_the_last_one(store: Store, path: Pa
         assert log.end_of(0, 60, 100) == 100
 
 
-async def test_a_tally_counts_and_adds_up_the_ids(store: Store, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_tally_counts_and_sums_the_ids(store: Store, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     await write(store, map(str, range(50)))
     run(path, "DELETE FROM events WHERE id IN (1, 17, 18, 44)")
     monkeypatch.setattr(event_reader, "TALLY_IDS", 7)
@@ -163,7 +163,7 @@ async def test_a_tally_counts_and_adds_up_the_ids(store: Store, path: Path, monk
         assert log.tally(45, 45) == RangeCount(0, 0)
 
 
-async def test_a_reader_between_two_pages_does_not_hold_up_a_checkpoint(
+async def test_a_reader_between_pages_does_not_block_a_checkpoint(
     store: Store, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await write(store, ["x" * 1000 for _ in range(100)])
@@ -173,12 +173,12 @@ async def test_a_reader_between_two_pages_does_not_hold_up_a_checkpoint(
         pages = log.pages(0, 100)
         first = next(pages)
         other.set_busy_timeout(0)
-        # A truncating checkpoint fails as busy while anybody reads.
+        # A truncating checkpoint fails as busy during a read.
         assert other.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall() == [(0, 0, 0)]
         assert len(first) + sum(map(len, pages)) == 100
 
 
-async def test_reading_uses_the_key_of_the_table(store: Store, path: Path) -> None:
+async def test_reading_uses_the_primary_key(store: Store, path: Path) -> None:
     sql = load_statements()
     values: dict[str, int | None] = {"after": 1, "through": 2, "types": None, "rows": 1}
     for name in ("events_between", "first_event_after", "nth_event_after", "tally_events"):
@@ -192,7 +192,7 @@ def run_plan(path: Path, statement: str, values: dict[str, int | None]) -> str:
 
 
 @pytest.mark.parametrize("name", ["none.db", ""])
-def test_a_missing_file_is_told_and_not_created(tmp_path: Path, name: str) -> None:
+def test_a_missing_file_is_reported_and_not_created(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
 
     with pytest.raises(NotFound, match=f"There is no database at {path}"):
@@ -217,15 +217,15 @@ def test_a_database_of_another_program_is_refused(path: Path) -> None:
         EventLogReader(path)
 
 
-def test_a_file_that_is_no_database_is_refused(path: Path) -> None:
+def test_a_file_that_is_not_a_database_is_refused(path: Path) -> None:
     path.write_bytes(b"something else " * 1000)
 
     with pytest.raises(StoreCorrupt, match="is damaged"):
         EventLogReader(path)
 
 
-def test_importing_it_loads_nothing_heavy() -> None:
-    """Every new worker of Spark imports it."""
+def test_importing_the_reader_loads_no_heavy_module() -> None:
+    """Every new Spark worker imports it."""
     heavy = ("asyncio", "pydantic", "httpx", "msgspec", "tinyagi.store.base", "tinyagi.domain.events")
     code = f"import sys, tinyagi.store.event_reader; print([name for name in {heavy} if name in sys.modules])"
 

@@ -1,4 +1,4 @@
-"""A database file comes to this version: from nothing, from the original's files, and not at all from a newer one."""
+"""Migrations of empty, older and original databases; newer databases are refused."""
 
 import hashlib
 import random
@@ -63,7 +63,7 @@ def make_old(path: Path, version: int) -> apsw.Connection:
 
 
 async def write_old(path: Path, version: int, fill: Callable[[Store], Coroutine[Any, Any, object]]) -> None:
-    """A database of an earlier schema, with the rows that `fill` leaves in today's."""
+    """A database of an earlier schema, with the rows that `fill` writes in the current schema."""
     today = path.with_name("today.db")
     async with opened(today) as store:
         await fill(store)
@@ -78,7 +78,7 @@ async def write_old(path: Path, version: int, fill: Callable[[Store], Coroutine[
     connection.close()
 
 
-async def test_an_empty_file_becomes_a_database_that_only_its_owner_can_read(tmp_path: Path) -> None:
+async def test_a_new_database_is_private_and_fully_migrated(tmp_path: Path) -> None:
     path = tmp_path / "home" / "tinyagi.db"
 
     async with opened(path) as store:
@@ -101,7 +101,7 @@ async def test_an_empty_file_becomes_a_database_that_only_its_owner_can_read(tmp
     ]
 
 
-async def test_lines_of_an_older_history_get_the_teammate_that_wrote_them(tmp_path: Path) -> None:
+async def test_lines_of_an_older_history_get_their_sending_agent(tmp_path: Path) -> None:
     async def fill(store: Store) -> None:
         await store.queue.enqueue(NewMessage("build it", CODER, message_id=MessageId("m1")))
         claim = await store.queue.claim(CODER)
@@ -176,7 +176,7 @@ async def test_pending_rows_of_an_old_database_are_routed_and_run(tmp_path: Path
 
 
 @OLD_VERSIONS
-async def test_a_message_whose_answer_an_old_program_stored_before_it_ended_is_not_run_again(
+async def test_an_answered_message_of_an_old_database_is_not_run_again(
     tmp_path: Path, make: Callable[[Path], None]
 ) -> None:
     path = tmp_path / "old.db"
@@ -201,9 +201,7 @@ async def test_a_message_whose_answer_an_old_program_stored_before_it_ended_is_n
 
 
 @OLD_VERSIONS
-async def test_every_old_row_has_an_event_from_which_it_can_be_rebuilt(
-    tmp_path: Path, make: Callable[[Path], None]
-) -> None:
+async def test_every_old_row_can_be_rebuilt_from_its_event(tmp_path: Path, make: Callable[[Path], None]) -> None:
     path = tmp_path / "tinyagi.db"
     make(path)
     tables = Tables()
@@ -244,7 +242,7 @@ def test_a_landed_migration_is_never_edited() -> None:
         assert landed.get(number, hash_of(text)) == hash_of(text)
 
 
-async def test_a_database_of_the_first_schema_is_backed_up_and_goes_on(tmp_path: Path) -> None:
+async def test_a_database_of_the_first_schema_is_backed_up_and_migrated(tmp_path: Path) -> None:
     path = tmp_path / "tinyagi.db"
     await write_old(path, 1, lambda store: store.queue.enqueue_many([NewMessage(text, CODER) for text in ORDER]))
     assert rows(path, "SELECT max(number) FROM schema_migrations") == [(1,)]
@@ -264,7 +262,7 @@ async def test_a_database_of_the_first_schema_is_backed_up_and_goes_on(tmp_path:
     assert rows(backup, "SELECT message FROM messages ORDER BY id") == [("first",), ("second",)]
 
 
-async def test_a_database_of_the_second_schema_gets_a_board_and_tells_how_its_conversations_went(
+async def test_a_database_of_the_second_schema_gets_a_board_and_traces(
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "tinyagi.db"
@@ -286,8 +284,8 @@ async def test_a_database_of_the_second_schema_gets_a_board_and_tells_how_its_co
     assert rows(backup, "SELECT max(number) FROM schema_migrations") == [(2,)]
 
 
-async def test_waiting_messages_of_an_earlier_schema_keep_their_place(tmp_path: Path) -> None:
-    """A delayed one, a thread in back-off with what waits behind it, and an open conversation each."""
+async def test_waiting_messages_of_an_earlier_schema_keep_their_order(tmp_path: Path) -> None:
+    """A delayed message, and a thread in back-off with a message behind it."""
     path, clock = tmp_path / "tinyagi.db", FakeClock()
 
     async def fill(store: Store) -> None:
@@ -311,7 +309,7 @@ async def test_waiting_messages_of_an_earlier_schema_keep_their_place(tmp_path: 
 
 
 @pytest.mark.parametrize("version", range(1, len(load_migrations())))
-async def test_the_upgraded_schema_is_that_of_a_new_database(tmp_path: Path, version: int) -> None:
+async def test_the_upgraded_schema_equals_that_of_a_new_database(tmp_path: Path, version: int) -> None:
     schema = "SELECT type, name, tbl_name, sql FROM sqlite_schema ORDER BY name"
     make_old(tmp_path / "upgraded.db", version).close()
     for name in ("upgraded.db", "new.db"):
@@ -321,7 +319,7 @@ async def test_the_upgraded_schema_is_that_of_a_new_database(tmp_path: Path, ver
     assert rows(tmp_path / "upgraded.db", schema) == rows(tmp_path / "new.db", schema)
 
 
-async def test_the_id_of_a_deleted_old_row_is_not_given_again(tmp_path: Path) -> None:
+async def test_the_id_of_a_deleted_old_row_is_not_reused(tmp_path: Path) -> None:
     path = tmp_path / "tinyagi.db"
     make_v0_0_20(path)
 
@@ -355,7 +353,7 @@ async def test_a_newer_database_is_refused_and_left_untouched(tmp_path: Path) ->
     assert path.read_bytes() == before
 
 
-async def test_a_database_made_with_another_text_of_a_migration_is_refused(tmp_path: Path) -> None:
+async def test_a_database_with_another_migration_hash_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "tinyagi.db"
     async with opened(path):
         pass
@@ -367,7 +365,7 @@ async def test_a_database_made_with_another_text_of_a_migration_is_refused(tmp_p
         await Store.open(path)
 
 
-async def test_a_migration_that_fails_leaves_the_old_database_as_it_was(
+async def test_a_failed_migration_leaves_the_old_database_unchanged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "tinyagi.db"

@@ -1,4 +1,4 @@
-"""Databases of the original, whatever columns and tables its version had: taken over whole, or left byte for byte."""
+"""Databases of every version of the original: imported completely, or left byte for byte."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator
@@ -26,7 +26,7 @@ from tinyagi.store.store import Store, route_to_default
 
 KEY = b"k" * 32
 MISSING: dict[str, object] = {"retry_count": 0, "original_message": ""}
-"""What a column holds that the old database lacks; all others are null."""
+"""Values of columns that the old database lacks; all others are null."""
 
 
 def subsets(names: Iterable[str]) -> Iterator[tuple[str, ...]]:
@@ -69,7 +69,7 @@ def make(path: Path, lacking: dict[str, tuple[str, ...]] | None = None, journal:
 
 
 @pytest.mark.parametrize("table", list(OPTIONAL))
-def test_every_subset_of_the_optional_columns_is_taken_over_value_by_value(table: str) -> None:
+def test_every_subset_of_the_optional_columns_is_imported(table: str) -> None:
     sql = load_statements()
     for lacking in subsets(OPTIONAL[table]):
         with closing(apsw.Connection(":memory:")) as connection:
@@ -91,7 +91,7 @@ def some_of(names: Iterable[str]) -> st.SearchStrategy[tuple[str, ...]]:
     responses=some_of(OPTIONAL["responses"]),
     tables=some_of(FULL).filter(bool),
 )
-def test_subsets_of_columns_and_tables_go_together(
+def test_subsets_of_columns_and_tables_are_imported(
     messages: tuple[str, ...], responses: tuple[str, ...], tables: tuple[str, ...]
 ) -> None:
     with closing(apsw.Connection(":memory:")) as connection:
@@ -103,7 +103,7 @@ def test_subsets_of_columns_and_tables_go_together(
 
 
 @pytest.mark.parametrize("tables", [some for some in subsets(FULL) if some], ids="+".join)
-def test_tables_that_are_missing_are_created(tables: tuple[str, ...]) -> None:
+def test_missing_tables_are_created(tables: tuple[str, ...]) -> None:
     with closing(apsw.Connection(":memory:")) as connection:
         stored = fill_old_queue(connection, tables=tables)
 
@@ -118,7 +118,7 @@ def test_tables_that_are_missing_are_created(tables: tuple[str, ...]) -> None:
     + [{}, dict(OPTIONAL), {"responses": ("sender_id", "metadata")}],
     ids=str,
 )
-async def test_a_database_that_lacks_columns_is_opened_with_every_row(
+async def test_a_database_without_optional_columns_is_opened_with_every_row(
     tmp_path: Path, lacking: dict[str, tuple[str, ...]]
 ) -> None:
     stored = make(tmp_path / "tinyagi.db", lacking)
@@ -141,14 +141,14 @@ async def test_a_database_that_lacks_columns_is_opened_with_every_row(
 
 
 @pytest.mark.parametrize("journal", ["delete", "truncate", "persist", "wal"])
-async def test_any_journal_mode_will_do(tmp_path: Path, journal: str) -> None:
+async def test_a_database_with_any_journal_mode_is_opened(tmp_path: Path, journal: str) -> None:
     make(tmp_path / "tinyagi.db", journal=journal)
 
     async with await Store.open(tmp_path / "tinyagi.db", clock=FakeClock()) as store:
         assert (await store.queue.depth()).pending == 1
 
 
-async def test_tables_of_old_conversations_make_room(tmp_path: Path) -> None:
+async def test_old_conversation_tables_are_renamed(tmp_path: Path) -> None:
     path = tmp_path / "tinyagi.db"
     make(path)
     with closing(apsw.Connection(str(path))) as connection:
@@ -167,7 +167,7 @@ async def test_tables_of_old_conversations_make_room(tmp_path: Path) -> None:
         assert connection.execute("SELECT id FROM legacy_conversations").fetchall() == [("c1",)]
         assert connection.execute("SELECT id FROM conversations ORDER BY id").fetchall() == [("api_2",), ("c1",)]
 
-    # Forgetting a person drops them: nothing reads them, and they hold people's words.
+    # Forgetting a person drops them: they are never read and contain texts of people.
     identity = Identity("telegram", "42", frozenset({"Ada"}))
     with Eraser(path) as eraser:
         redaction = Redaction(KEY, erasure_of(KEY, identity, Scope(), through_id=eraser.head(), now=5))
@@ -177,7 +177,7 @@ async def test_tables_of_old_conversations_make_room(tmp_path: Path) -> None:
 
 
 def leave_unfinished(path: Path, make_old: Callable[[apsw.Connection], object], journal: str) -> None:
-    """The files as they lie there when the program that writes them dies: copied while a transaction is being written.
+    """The files as a killed writer leaves them: copied while a transaction is being written.
 
     With a rollback journal the transaction is not committed; with a write-ahead log it is.
     """
@@ -248,14 +248,14 @@ def cut_in_the_header(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "spoil",
+    "break_database",
     [bad_columns, bad_values, unfinished_wal, unfinished_journal, no_database, cut_short, cut_in_the_header],
 )
-async def test_a_refused_file_is_left_byte_for_byte_with_nothing_beside_it(
-    tmp_path: Path, spoil: Callable[[Path], None]
+async def test_a_refused_file_is_unchanged_and_no_file_is_added(
+    tmp_path: Path, break_database: Callable[[Path], None]
 ) -> None:
     path = tmp_path / "tinyagi.db"
-    spoil(path)
+    break_database(path)
     path.chmod(0o640)
     before = contents(tmp_path)
 
@@ -265,7 +265,7 @@ async def test_a_refused_file_is_left_byte_for_byte_with_nothing_beside_it(
     assert contents(tmp_path) == before
 
 
-def test_looking_at_an_old_database_leaves_no_trace(tmp_path: Path) -> None:
+def test_checking_an_old_database_changes_no_file(tmp_path: Path) -> None:
     make(tmp_path / "tinyagi.db", journal="wal")
     before = contents(tmp_path)
 
@@ -283,7 +283,7 @@ async def test_a_missing_column_is_named(tmp_path: Path) -> None:
         await Store.open(tmp_path / "tinyagi.db", clock=FakeClock())
 
 
-async def test_a_dead_message_without_an_agent_is_the_default_agents_and_can_be_retried(tmp_path: Path) -> None:
+async def test_a_dead_message_without_an_agent_goes_to_the_default_agent(tmp_path: Path) -> None:
     make(tmp_path / "tinyagi.db")
 
     def to_boss(text: str) -> Route:

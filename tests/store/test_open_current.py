@@ -1,4 +1,4 @@
-"""A store beside the daemon: opened cheaply, on a database of exactly this version, and never by changing one."""
+"""A second store next to the daemon: opened cheaply, only on a database of this version, without migrating."""
 
 import threading
 from collections.abc import Callable
@@ -23,14 +23,14 @@ async def create(path: Path) -> None:
     await (await Store.open(path)).close()
 
 
-async def test_it_reads_and_writes_beside_the_daemons_store(path: Path) -> None:
+async def test_a_second_store_reads_and_writes_next_to_the_daemons(path: Path) -> None:
     async with await Store.open(path) as daemon, await Store.open_current(path) as beside:
         await beside.queue.enqueue(NewMessage("hello", CODER))
         assert (await daemon.queue.depth()).pending == 1
         assert (await beside.events.bounds()).oldest == 1
 
 
-async def test_it_costs_a_writer_and_a_reader(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_second_store_starts_one_writer_and_one_reader(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     await create(path)
     asked: list[str] = []
     monkeypatch.setattr("tinyagi.store.store.check_integrity", lambda *_: asked.append("check"))
@@ -46,7 +46,7 @@ async def test_it_costs_a_writer_and_a_reader(path: Path, monkeypatch: pytest.Mo
     assert asked == []
 
 
-async def test_its_log_of_writes_stays_short_without_a_daemon(path: Path) -> None:
+async def test_the_write_ahead_log_stays_short_without_a_daemon(path: Path) -> None:
     await create(path)
     async with await Store.open_current(path) as store:
         for _ in range(12):
@@ -54,7 +54,7 @@ async def test_its_log_of_writes_stays_short_without_a_daemon(path: Path) -> Non
         assert path.with_name("tinyagi.db-wal").stat().st_size < 12_000_000
 
 
-async def test_an_older_database_is_refused_with_the_remedy_and_left_as_it_is(path: Path) -> None:
+async def test_an_older_database_is_refused_with_the_remedy(path: Path) -> None:
     await create(path)
     connection = apsw.Connection(str(path))
     connection.execute("DELETE FROM schema_migrations WHERE number = (SELECT max(number) FROM schema_migrations)")
@@ -79,7 +79,7 @@ async def test_a_newer_database_is_refused(path: Path) -> None:
 
 
 @pytest.mark.parametrize("make", [make_v0_0_20, lambda path: path.touch()])
-async def test_what_is_no_database_of_this_program_is_refused(path: Path, make: Callable[[Path], object]) -> None:
+async def test_another_database_is_refused(path: Path, make: Callable[[Path], object]) -> None:
     make(path)
     before = path.read_bytes()
     with pytest.raises(OlderDatabase):
@@ -87,7 +87,7 @@ async def test_what_is_no_database_of_this_program_is_refused(path: Path, make: 
     assert path.read_bytes() == before
 
 
-async def test_no_database_is_made(path: Path) -> None:
+async def test_a_missing_database_is_not_created(path: Path) -> None:
     with pytest.raises(NotFound, match="tinyagi start"):
         await Store.open_current(path)
     assert not path.exists()

@@ -1,4 +1,4 @@
-"""The statements that run for every message use the index they were written for, whatever the size of the table."""
+"""The statements that run for every message use the index they were written for."""
 
 import re
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ PARAMETERS = (
 )
 
 RUNS: Final = " OR ".join(f"type = '{name}'" for name in RUN_EVENTS)
-"""What the index of runs holds, as its statements have to spell it."""
+"""The condition of the index of runs, as its statements must spell it."""
 
 
 @pytest.fixture(scope="module")
@@ -135,20 +135,20 @@ def test_a_search_uses_the_index_made_for_it(database: apsw.Connection, name: st
 
 
 @pytest.mark.parametrize("name", ["claimable_lanes", "count_from_agents", "ready_messages", "room_posts"])
-def test_a_look_at_a_lane_does_not_read_its_backlog(database: apsw.Connection, name: str) -> None:
+def test_a_lane_query_does_not_read_the_backlog(database: apsw.Connection, name: str) -> None:
     assert not any(re.match(r"SCAN (messages|post|m)\b", step) for step in plan(database, name)), plan(database, name)
     assert not any("TEMP B-TREE FOR ORDER BY" in step for step in plan(database, name)), plan(database, name)
 
 
 @pytest.mark.parametrize("name", ["messages_of_conversation", "runs_of_conversation"])
-def test_a_trace_reads_no_table_as_a_whole(database: apsw.Connection, name: str) -> None:
+def test_a_trace_scans_no_table(database: apsw.Connection, name: str) -> None:
     assert not any(re.match(r"SCAN (messages|events|m|c)\b", step) for step in plan(database, name)), plan(
         database, name
     )
 
 
 def test_the_recent_conversations_take_a_few_steps_each(database: apsw.Connection) -> None:
-    """50,000 conversations: one look at all of them would take hundreds of thousands of steps."""
+    """50,000 conversations: reading all of them would take hundreds of thousands of steps."""
     rows, steps = counted(database, "recent_conversations", {"limit": 50})
 
     assert [row[0] for row in rows] == [f"m{n}" for n in range(49_999, 49_949, -1)]
@@ -163,8 +163,8 @@ def test_the_upcoming_messages_take_a_few_steps_each(database: apsw.Connection) 
     assert steps < 20_000
 
 
-def test_to_enqueue_does_not_write_the_index_of_runs(database: apsw.Connection) -> None:
-    entries = database.execute(f"SELECT count(*) FROM events INDEXED BY runs_by_conversation WHERE {RUNS}").get  # noqa: S608 - names of our own
+def test_enqueueing_does_not_write_the_index_of_runs(database: apsw.Connection) -> None:
+    entries = database.execute(f"SELECT count(*) FROM events INDEXED BY runs_by_conversation WHERE {RUNS}").get  # noqa: S608 - fixed names
     text = str(database.execute("SELECT sql FROM sqlite_schema WHERE name = 'runs_by_conversation'").get)
 
     assert entries == 100_000
@@ -174,14 +174,14 @@ def test_to_enqueue_does_not_write_the_index_of_runs(database: apsw.Connection) 
 
 
 def test_finding_the_claimable_lanes_takes_a_few_steps_per_lane(database: apsw.Connection) -> None:
-    """50,000 rows in seven lanes: one that read even a single backlog would take tens of thousands of steps."""
+    """50,000 rows in seven lanes: reading a single backlog would take tens of thousands of steps."""
     lanes, steps = counted(database, "claimable_lanes", {"now": 5})
 
     assert len(lanes) == 7
     assert steps < 1000
 
 
-def test_the_indexes_know_the_priority_of_a_post_that_starts_no_run(database: apsw.Connection) -> None:
+def test_the_indexes_exclude_passive_posts(database: apsw.Connection) -> None:
     text = str(database.execute("SELECT sql FROM sqlite_schema WHERE name = 'pending_by_thread'").get)
 
     assert f"priority > {PASSIVE_PRIORITY}" in text

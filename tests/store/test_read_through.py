@@ -1,4 +1,4 @@
-"""Reading on in the archive: no row is lost or told twice, whatever is pruned meanwhile."""
+"""Reading continues in the archive: no row is lost or doubled by concurrent pruning."""
 
 import logging
 import random
@@ -25,7 +25,7 @@ def entry(number: int, agent: str = "coder", text: str = "hot") -> HistoryEntry:
 
 
 @dataclass
-class Lines(NoArchive):
+class MemoryHistory(NoArchive):
     """A history in memory: the hot one, or the archive's."""
 
     entries: list[HistoryEntry] = field(default_factory=list)
@@ -67,7 +67,7 @@ class Lines(NoArchive):
 
 
 @dataclass
-class Told(NoArchive):
+class MemoryTraces(NoArchive):
     """Conversations in memory."""
 
     messages: tuple[TracedMessage, ...] = ()
@@ -99,9 +99,9 @@ def ids(page: tuple[HistoryEntry, ...]) -> list[int]:
     return [one.id for one in page]
 
 
-async def test_a_page_goes_on_in_the_archive() -> None:
-    archive = Lines([entry(number, text="archived") for number in range(1, 21)])
-    history = ReadThroughHistory(Lines([entry(number) for number in range(15, 31)]), archive)
+async def test_a_page_continues_in_the_archive() -> None:
+    archive = MemoryHistory([entry(number, text="archived") for number in range(1, 21)])
+    history = ReadThroughHistory(MemoryHistory([entry(number) for number in range(15, 31)]), archive)
 
     page = await history.of_agent(CODER, before=20, limit=10)
 
@@ -111,51 +111,51 @@ async def test_a_page_goes_on_in_the_archive() -> None:
     assert ids(await history.of_agent(CODER, before=5)) == [4, 3, 2, 1]
 
 
-async def test_what_is_left_out_of_the_store_is_left_out_of_the_archive() -> None:
+async def test_internal_lines_are_left_out_of_store_and_archive() -> None:
     lines = [entry(number)._replace(from_agent=CODER if number % 2 else None) for number in range(1, 9)]
-    history = ReadThroughHistory(Lines(lines[4:]), Lines(lines[:4]))
+    history = ReadThroughHistory(MemoryHistory(lines[4:]), MemoryHistory(lines[:4]))
 
     assert ids(await history.of_agent(CODER, internal=False)) == [8, 6, 4, 2]
 
 
 async def test_a_full_page_needs_no_archive() -> None:
-    archive = Lines([entry(1)])
-    history = ReadThroughHistory(Lines([entry(2), entry(3)]), archive)
+    archive = MemoryHistory([entry(1)])
+    history = ReadThroughHistory(MemoryHistory([entry(2), entry(3)]), archive)
 
     assert ids(await history.of_agent(limit=2)) == [3, 2]
     assert archive.reads == 0
 
 
-async def test_a_room_goes_on_in_the_archive() -> None:
+async def test_a_room_continues_in_the_archive() -> None:
     lines = [ChatMessage(number, DEV, "coder", "x", number) for number in range(1, 6)]
-    history = ReadThroughHistory(Lines(lines=lines[3:]), Lines(lines=lines[:4]))
+    history = ReadThroughHistory(MemoryHistory(lines=lines[3:]), MemoryHistory(lines=lines[:4]))
 
     assert [one.id for one in await history.of_room(DEV)] == [5, 4, 3, 2, 1]
     assert [one.id for one in await history.of_room(DEV, since=1, before=5, limit=2)] == [4, 3]
     assert await history.of_room(TeamId("ops")) == ()
 
 
-async def test_what_is_pruned_between_the_two_reads_is_neither_lost_nor_doubled() -> None:
+async def test_lines_pruned_between_the_two_reads_are_listed_once() -> None:
     everything = [entry(number) for number in range(1, 11)]
-    archive = Lines(everything[:4])
+    archive = MemoryHistory(everything[:4])
 
     def prune() -> None:
-        # The pipeline archives two more, then the store lets go of all that is archived.
+        # The pipeline archives two more, then the store prunes all archived lines.
         archive.entries = everything[:6]
         hot.entries = everything[6:]
 
-    hot = Lines(everything[2:], after_reading=prune)
+    hot = MemoryHistory(everything[2:], after_reading=prune)
 
     assert ids(await ReadThroughHistory(hot, archive).of_agent(limit=20)) == [*range(10, 0, -1)]
 
 
 @pytest.mark.parametrize("seed", range(20))
-async def test_pages_give_every_line_once_while_pruning_goes_on(seed: int) -> None:
+async def test_pages_list_every_line_once_during_pruning(seed: int) -> None:
     dice = random.Random(seed)
     everything = [entry(number, dice.choice(["coder", "writer"])) for number in range(1, 120)]
     edges = [60, 40]
-    archive = Lines()
-    hot = Lines()
+    archive = MemoryHistory()
+    hot = MemoryHistory()
 
     def move_on() -> None:
         archived, pruned = (dice.randint(edge, max(edge, 119)) for edge in edges)
@@ -175,16 +175,16 @@ async def test_pages_give_every_line_once_while_pruning_goes_on(seed: int) -> No
     assert seen == expected
 
 
-async def test_an_odd_line_that_is_still_hot_hides_none_that_is_archived() -> None:
-    hot = Lines([entry(2), entry(9)])
+async def test_an_old_line_in_the_store_hides_no_archived_line() -> None:
+    hot = MemoryHistory([entry(2), entry(9)])
 
-    page = await ReadThroughHistory(hot, Lines([entry(number) for number in (1, 3, 4)])).of_agent(limit=4)
+    page = await ReadThroughHistory(hot, MemoryHistory([entry(number) for number in (1, 3, 4)])).of_agent(limit=4)
 
     assert ids(page) == [9, 4, 3, 2]
 
 
-async def test_a_page_is_refused_rather_than_cut_short() -> None:
-    history = ReadThroughHistory(Lines([entry(1), entry(2)]), Damaged())
+async def test_a_page_is_refused_when_the_archive_is_unreadable() -> None:
+    history = ReadThroughHistory(MemoryHistory([entry(1), entry(2)]), Damaged())
 
     assert ids(await history.of_agent(limit=2)) == [2, 1]
     with pytest.raises(ArchiveUnreadable):
@@ -204,10 +204,10 @@ def run(claim: str, *, started: int = 100, ended: int | None = 200) -> Attempt:
 
 
 async def join(hot: tuple[TracedMessage, ...], archived: tuple[TracedMessage, ...]) -> tuple[TracedMessage, ...]:
-    return await ReadThroughTraces(Told(hot), Told(archived)).conversation(CONVERSATION)
+    return await ReadThroughTraces(MemoryTraces(hot), MemoryTraces(archived)).conversation(CONVERSATION)
 
 
-async def test_a_conversation_has_its_pruned_messages_from_the_archive() -> None:
+async def test_pruned_messages_of_a_conversation_come_from_the_archive() -> None:
     hot = (traced(2, status=Status.DEAD), traced(4))
 
     joined = await join(hot, (traced(1), traced(2, status=Status.DEAD), traced(3, status=Status.DEAD)))
@@ -215,15 +215,15 @@ async def test_a_conversation_has_its_pruned_messages_from_the_archive() -> None
     assert [one.message.id for one in joined] == [1, 2, 3, 4]
 
 
-async def test_only_the_conversation_that_is_here_is_completed() -> None:
-    archive = Told()
-    await ReadThroughTraces(Told((traced(1),)), archive).conversation(CONVERSATION)
-    await ReadThroughTraces(Told(), archive).conversation(CONVERSATION)
+async def test_the_archive_is_asked_with_the_start_of_the_conversation() -> None:
+    archive = MemoryTraces()
+    await ReadThroughTraces(MemoryTraces((traced(1),)), archive).conversation(CONVERSATION)
+    await ReadThroughTraces(MemoryTraces(), archive).conversation(CONVERSATION)
 
     assert archive.asked == [7, None]
 
 
-async def test_a_message_is_told_by_who_knows_more_of_it() -> None:
+async def test_the_newer_version_of_a_message_wins() -> None:
     behind = traced(1, run("a", ended=None), status=Status.PROCESSING, event=5)
     ahead = traced(1, run("a"), event=6)
 
@@ -238,27 +238,27 @@ async def test_an_answer_whose_event_is_pruned_comes_from_the_archive() -> None:
     assert joined.answer == "hot"
 
 
-async def test_what_the_archive_still_holds_for_open_was_deleted() -> None:
+async def test_a_message_open_only_in_the_archive_was_deleted() -> None:
     assert await join((traced(2),), (traced(1, status=Status.PENDING), traced(2))) == (traced(2),)
 
 
-async def test_pruned_runs_come_before_those_that_only_the_store_knows() -> None:
+async def test_archived_attempts_come_before_those_of_the_store() -> None:
     hot = traced(1, run("b", started=200), run("c", started=300, ended=None))
     archived = traced(1, run("a"), run("b", started=150))
 
     (joined,) = await join((hot,), (archived,))
 
-    # Of `b` the store has pruned the beginning.
+    # The store has pruned the start of `b`.
     assert [(one.claim_id, one.started_at) for one in joined.attempts] == [("a", 100), ("b", 150), ("c", 300)]
 
 
-async def test_a_run_that_the_archive_saw_begin_is_ended_by_the_store() -> None:
+async def test_an_attempt_running_in_the_archive_gets_its_end_from_the_store() -> None:
     (joined,) = await join((traced(1, run("a")),), (traced(1, run("a", ended=None)),))
 
     assert [one.ended_at for one in joined.attempts] == [200]
 
 
-async def test_the_team_of_a_conversation_is_the_one_it_has_now() -> None:
+async def test_all_messages_get_the_current_team_of_the_conversation() -> None:
     hot = replace(traced(2), message=traced(2).message._replace(conversation_team=DEV))
 
     joined = await join((hot,), (traced(1),))
@@ -272,9 +272,9 @@ def summary(name: str, started_at: int, *, tokens: int = 0, hops: int = 0) -> Co
     )
 
 
-async def test_conversations_are_listed_by_their_beginning_wherever_they_lie() -> None:
-    hot = Told(summaries=(summary("new", 9), summary("dead long ago", 2)))
-    archive = Told(summaries=(summary("new", 9), summary("pruned", 5), summary("new", 1)))
+async def test_conversations_of_store_and_archive_are_ordered_by_start() -> None:
+    hot = MemoryTraces(summaries=(summary("new", 9), summary("dead long ago", 2)))
+    archive = MemoryTraces(summaries=(summary("new", 9), summary("pruned", 5), summary("new", 1)))
     traces = ReadThroughTraces(hot, archive)
 
     assert [(one.id, one.started_at) for one in await traces.recent()] == [
@@ -286,36 +286,36 @@ async def test_conversations_are_listed_by_their_beginning_wherever_they_lie() -
     assert [one.id for one in await traces.recent(limit=2)] == ["new", "pruned"]
 
 
-async def test_what_pruned_runs_used_is_counted_by_the_archive() -> None:
-    hot = Told(summaries=(summary("a", 1, tokens=3),))
+async def test_usage_of_pruned_runs_comes_from_the_archive() -> None:
+    hot = MemoryTraces(summaries=(summary("a", 1, tokens=3),))
 
-    (listed,) = await ReadThroughTraces(hot, Told(summaries=(summary("a", 1, tokens=10, hops=2),))).recent()
+    (listed,) = await ReadThroughTraces(hot, MemoryTraces(summaries=(summary("a", 1, tokens=10, hops=2),))).recent()
 
     assert (listed.tokens, listed.cost, listed.hops) == (10, 5.0, 2)
 
 
-async def test_a_damaged_archive_leaves_what_is_hot(caplog: pytest.LogCaptureFixture) -> None:
-    traces = ReadThroughTraces(Told((traced(1),), (summary("a", 1),)), Damaged())
+async def test_a_damaged_archive_leaves_the_rows_of_the_store(caplog: pytest.LogCaptureFixture) -> None:
+    traces = ReadThroughTraces(MemoryTraces((traced(1),), (summary("a", 1),)), Damaged())
 
     with caplog.at_level(logging.WARNING):
         assert await traces.conversation(CONVERSATION) == (traced(1),)
         assert len(await traces.recent()) == 1
     assert caplog.text.count("cannot be read") == 2
 
-    nothing = ReadThroughTraces(Told(), Damaged())
+    nothing = ReadThroughTraces(MemoryTraces(), Damaged())
     with pytest.raises(ArchiveUnreadable):
         await nothing.conversation(CONVERSATION)
     with pytest.raises(ArchiveUnreadable):
         await nothing.recent()
 
 
-async def test_without_an_archive_the_store_is_all_there_is() -> None:
+async def test_only_the_store_is_read_without_an_archive() -> None:
     nothing = NoArchive()
 
-    assert ids(await ReadThroughHistory(Lines([entry(1)]), nothing).of_agent()) == [1]
-    assert await ReadThroughHistory(Lines(), nothing).of_room(DEV) == ()
-    assert await ReadThroughTraces(Told((traced(1),)), nothing).conversation(CONVERSATION) == (traced(1),)
-    assert await ReadThroughTraces(Told(), nothing).recent() == ()
+    assert ids(await ReadThroughHistory(MemoryHistory([entry(1)]), nothing).of_agent()) == [1]
+    assert await ReadThroughHistory(MemoryHistory(), nothing).of_room(DEV) == ()
+    assert await ReadThroughTraces(MemoryTraces((traced(1),)), nothing).conversation(CONVERSATION) == (traced(1),)
+    assert await ReadThroughTraces(MemoryTraces(), nothing).recent() == ()
     assert await nothing.tables() == ()
     with pytest.raises(NotFound, match=r"tinyagi\[pipeline\]"):
         await nothing.analytics("agent_hourly")

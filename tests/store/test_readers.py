@@ -1,4 +1,4 @@
-"""Reads for clients are bounded, and the engine never waits for one."""
+"""Reads for clients are bounded, and the engine never waits for them."""
 
 import asyncio
 import threading
@@ -28,7 +28,7 @@ ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELEC
 
 @asynccontextmanager
 async def blocked(store: Store) -> AsyncIterator[None]:
-    """Every thread that reads for clients is busy for as long as the block lasts."""
+    """Keep every reader thread for clients busy during the block."""
     entered, leave = threading.Semaphore(0), threading.Event()
 
     def wait(_: apsw.Connection) -> None:
@@ -46,7 +46,7 @@ async def blocked(store: Store) -> AsyncIterator[None]:
         await asyncio.gather(*busy)
 
 
-async def test_the_engine_claims_while_every_reader_of_clients_is_busy(tmp_path: Path) -> None:
+async def test_the_engine_claims_while_all_client_readers_are_busy(tmp_path: Path) -> None:
     async with await Store.open(tmp_path / "tinyagi.db") as store:
         await store.queue.enqueue(NewMessage("go", CODER))
         async with blocked(store):
@@ -63,7 +63,7 @@ async def test_the_engine_claims_while_every_reader_of_clients_is_busy(tmp_path:
             assert await store.schedules.next_due_at() is None
 
 
-async def test_a_read_for_a_client_ends_at_its_time_limit_with_the_remedy(tmp_path: Path) -> None:
+async def test_a_client_read_ends_at_its_time_limit(tmp_path: Path) -> None:
     path = tmp_path / "tinyagi.db"
     limit = timedelta(milliseconds=20)
     readers = Readers(lambda: connect(path, timedelta(seconds=1)), SQL, path, tmp_path, threads=1, time_limit=limit)
@@ -102,7 +102,7 @@ async def test_a_search_for_a_rare_event_reads_the_log_in_stretches(
     assert len(stretches) > 3
 
 
-async def test_polling_takes_as_many_steps_with_many_responses_behind_a_failed_one_as_with_few(tmp_path: Path) -> None:
+async def test_the_steps_of_polling_do_not_grow_with_held_back_responses(tmp_path: Path) -> None:
     steps = []
     for size in (100, 3000):
         clock, counted = FakeClock(), list[int]()

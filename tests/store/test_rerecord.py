@@ -1,4 +1,4 @@
-"""What it costs to record rows again whose events are pruned."""
+"""The cost of recording rows again whose events are pruned."""
 
 import random
 from pathlib import Path
@@ -16,7 +16,7 @@ LOG = "INSERT INTO events (id, type, version, payload, created_at) VALUES (?, 'p
 
 
 @pytest.mark.parametrize("offset", [0, 1_000_000], ids=["all lost", "none lost"])
-async def test_a_slice_costs_the_same_however_many_rows_there_are(tmp_path: Path, offset: int) -> None:
+async def test_the_cost_of_a_slice_does_not_grow_with_the_rows(tmp_path: Path, offset: int) -> None:
     costs = [await costliest_statement(tmp_path / f"{rows}.db", rows, offset) for rows in (2_000, 10_000)]
 
     assert costs[1] < 1.2 * costs[0]
@@ -28,6 +28,6 @@ async def costliest_statement(path: Path, rows: int, offset: int) -> int:
         connection.execute(FILL, {"rows": rows, "offset": offset})
         connection.execute(LOG, (2_000_000,))
         with counted_vm_steps(connection) as steps:
-            told = await store.queue.rerecord(after=0, before=1_000_000)
-    assert told == (0 if offset else rows)
+            recorded = await store.queue.rerecord(after=0, before=1_000_000)
+    assert recorded == (0 if offset else rows)
     return max(steps)

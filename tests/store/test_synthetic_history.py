@@ -1,4 +1,4 @@
-"""The bench's generator of history: the real queue's events, as many as asked, the same for a seed."""
+"""The history generator of the benchmarks: events of the real queue, the requested number, reproducible."""
 
 import importlib
 from collections import Counter
@@ -49,9 +49,7 @@ async def _events(database: Path, after: int = 0) -> list[RecordedEvent]:
         return await read_all(store.events, after)
 
 
-async def test_a_history_has_as_many_events_as_asked_and_all_lie_in_its_days(
-    history: ModuleType, tmp_path: Path
-) -> None:
+async def test_a_history_has_the_requested_number_of_events_and_days(history: ModuleType, tmp_path: Path) -> None:
     database = tmp_path / "queue.db"
 
     written = await _written(history, database)
@@ -65,7 +63,7 @@ async def test_a_history_has_as_many_events_as_asked_and_all_lie_in_its_days(
     assert {instant // DAY_MS for instant in instants} >= {START // DAY_MS - day for day in range(1, DAYS)}
 
 
-async def test_a_history_holds_every_ordinary_event_in_its_usual_share(history: ModuleType, tmp_path: Path) -> None:
+async def test_a_history_has_every_common_event_in_its_usual_share(history: ModuleType, tmp_path: Path) -> None:
     database = tmp_path / "queue.db"
 
     written = await _written(history, database, events=4 * EVENTS)
@@ -102,7 +100,7 @@ async def test_the_events_rebuild_the_tables_of_a_history(history: ModuleType, t
     assert [lane.claim_id for lane in lanes] == [None] * len(lanes)
 
 
-async def test_the_same_seed_tells_the_same_history(history: ModuleType, tmp_path: Path) -> None:
+async def test_the_same_seed_writes_the_same_history(history: ModuleType, tmp_path: Path) -> None:
     one, again, other = (tmp_path / name for name in ("one.db", "again.db", "other.db"))
 
     await _written(history, one, events=1000)
@@ -121,7 +119,7 @@ async def test_a_history_is_not_written_over_another(history: ModuleType, tmp_pa
         await _written(history, database, events=500)
 
 
-async def test_a_further_day_goes_on_with_some_old_conversations(history: ModuleType, tmp_path: Path) -> None:
+async def test_an_appended_day_continues_some_old_conversations(history: ModuleType, tmp_path: Path) -> None:
     database = tmp_path / "queue.db"
     await _written(history, database)
     known = {event.conversation_id: event.conversation_started_at for event in await _events(database)}
