@@ -1,4 +1,4 @@
-"""A home in a temporary folder, ready to hold settings."""
+"""A home in a temporary folder."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What one run of an agent uses."""
+"""The settings of one run of an agent."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -23,7 +23,7 @@ def setup(agent: Mapping[str, object] | None = None, **sections: object) -> Agen
     return agent_setup(parse_settings(raw), AgentId("coder"), HOME)
 
 
-def test_an_agent_without_settings_of_its_own_has_those_of_all() -> None:
+def test_an_agent_without_settings_has_the_defaults() -> None:
     assert setup() == AgentSetup(
         id=AgentId("coder"),
         name="coder",
@@ -43,7 +43,7 @@ def test_an_agent_without_settings_of_its_own_has_those_of_all() -> None:
     )
 
 
-def test_an_agent_s_own_settings_go_first() -> None:
+def test_settings_of_the_agent_win() -> None:
     found = setup(
         {
             "name": "Coder",
@@ -77,7 +77,7 @@ def test_an_agent_s_own_settings_go_first() -> None:
     assert found.pass_environment == ("LANG",)
 
 
-def test_credentials_of_the_settings_reach_the_run() -> None:
+def test_credentials_come_from_the_settings() -> None:
     models = {"anthropic": {"api_key": "a", "oauth_token": "o"}, "openai": {"api_key": "k"}}
 
     assert setup(models=models).endpoint == Endpoint(api_key="a", oauth_token="o")  # noqa: S106
@@ -86,21 +86,21 @@ def test_credentials_of_the_settings_reach_the_run() -> None:
     assert setup({"provider": "scripted"}, models=models).endpoint == Endpoint()
 
 
-def test_empty_credentials_are_none() -> None:
+def test_empty_credentials_are_ignored() -> None:
     assert setup(models={"anthropic": {"api_key": "", "oauth_token": ""}}).endpoint == Endpoint()
 
 
 @pytest.mark.parametrize(
     ("provider", "expected"), [("anthropic", "opus"), ("openai", "gpt-x"), ("opencode", "o/x"), ("scripted", "")]
 )
-def test_without_a_model_of_its_own_an_agent_has_its_provider_s(provider: str, expected: str) -> None:
+def test_an_agent_without_a_model_has_its_providers_model(provider: str, expected: str) -> None:
     models = {"anthropic": {"model": "opus"}, "openai": {"model": "gpt-x"}, "opencode": {"model": "o/x"}}
 
     assert setup({"provider": provider}, models=models).model == expected
     assert setup({}, models={**models, "provider": provider}).model == expected
 
 
-def test_aliases_are_resolved_the_owner_s_first() -> None:
+def test_aliases_are_resolved_and_those_of_the_settings_win() -> None:
     assert setup({"provider": "openai", "model": "astra"}).model == "gpt-6-astra"
     assert setup({"model": "fast"}, models={"aliases": {"fast": "haiku"}}).model == "haiku"
     assert setup(models={"aliases": {"sonnet": "claude-mine"}}).model == "claude-mine"
@@ -114,7 +114,7 @@ def test_a_custom_provider_is_run_by_its_harness(harness: str, adapter: str) -> 
     assert found.endpoint == Endpoint(base_url="https://glm.example/v1", api_key="g", wire=Wire.OPENAI)
 
 
-def test_a_custom_provider_has_its_wire_and_names_of_its_own() -> None:
+def test_a_custom_provider_has_its_own_wire_and_model_names() -> None:
     provider = {**CUSTOM, "harness": "api", "wire": "anthropic", "api_key": ""}
 
     found = setup({"provider": "custom:glm", "model": "sonnet"}, custom_providers={"glm": provider})
@@ -147,7 +147,7 @@ def test_the_official_endpoint_follows_from_the_model(
     assert found.model.startswith("claude") is (wire is Wire.ANTHROPIC)
 
 
-def test_without_any_model_the_endpoint_s_own_is_meant() -> None:
+def test_an_endpoint_without_a_model_has_an_empty_model() -> None:
     assert setup({"provider": "api"}, models={"openai": {"api_key": "k"}}).model == ""
 
 
@@ -162,7 +162,7 @@ def test_without_any_model_the_endpoint_s_own_is_meant() -> None:
         ("anthropic", 5, timedelta(seconds=5)),
     ],
 )
-def test_silence_is_limited_for_endpoints_only_unless_set(
+def test_only_endpoints_have_a_default_idle_timeout(
     provider: str, seconds: int | None, expected: timedelta | None
 ) -> None:
     agent = {"provider": provider, "idle_timeout_seconds": seconds}
@@ -190,20 +190,20 @@ def test_the_workspace_is_absolute(workspace: str, directory: str | None, expect
     assert found.workspace == Path(expected)
 
 
-def test_a_prompt_file_may_be_anywhere() -> None:
+def test_a_prompt_file_is_expanded_and_optional() -> None:
     assert setup({"prompt_file": "~/prompt.md"}).prompt_file == Path.home() / "prompt.md"
     assert setup({"prompt_file": ""}).prompt_file is None
 
 
-def test_an_unknown_agent_is_an_error_with_the_remedy() -> None:
+def test_an_unknown_agent_is_refused_with_the_remedy() -> None:
     with pytest.raises(NotConfigured, match=r"There is no agent @ghost\. Add it to `agents` in /h/settings\.json"):
         agent_setup(parse_settings({}), AgentId("ghost"), HOME)
 
 
-def test_a_path_that_leads_nowhere_is_an_error_with_its_name() -> None:
+def test_an_unresolvable_path_is_refused_with_its_setting() -> None:
     with pytest.raises(NotConfigured, match=r"agents\.coder\.working_directory"):
         setup({"working_directory": "~no-such-user-here/x"})
 
 
-def test_the_credentials_are_not_in_the_repr() -> None:
+def test_credentials_are_not_in_the_repr() -> None:
     assert "hidden" not in repr(setup(models={"anthropic": {"api_key": "hidden"}}))

@@ -1,4 +1,4 @@
-"""What the settings mean for the queue."""
+"""Policies, budgets and the roster made from settings."""
 
 from datetime import timedelta
 
@@ -20,7 +20,7 @@ from tinyagi.settings.effective import (
 from tinyagi.settings.parse import parse_settings
 
 
-def test_the_defaults_are_those_of_the_queue_itself() -> None:
+def test_the_defaults_match_the_domain() -> None:
     settings = parse_settings({})
 
     assert retry_policy(settings) == RetryPolicy()
@@ -30,7 +30,7 @@ def test_the_defaults_are_those_of_the_queue_itself() -> None:
     assert price_of(settings, "any") == Price()
 
 
-def test_every_figure_of_the_retry_policy_can_be_set() -> None:
+def test_every_field_of_the_retry_policy_can_be_set() -> None:
     queue = {
         "attempts": 1,
         "timeout_attempts": 3,
@@ -56,7 +56,7 @@ def test_every_figure_of_the_retry_policy_can_be_set() -> None:
     )
 
 
-def test_every_figure_of_the_retention_can_be_set() -> None:
+def test_every_field_of_the_retention_can_be_set() -> None:
     queue = {"keep_completed_hours": 1, "keep_acked_hours": 2, "keep_events_days": 3, "unfetched_days": 0.5}
 
     assert retention(parse_settings({"queue": queue})) == Retention(
@@ -108,8 +108,8 @@ def test_the_default_agent_is_the_configured_one_then_tinyagi_then_the_first(
     assert default_agent(parse_settings(raw)) == roster(parse_settings(raw)).default == expected
 
 
-def test_the_roster_has_everybody_by_id_with_their_names() -> None:
-    everybody = roster(
+def test_the_roster_has_all_agents_and_teams_by_id() -> None:
+    loaded = roster(
         parse_settings(
             {
                 "agents": {"coder": {"name": "Coder"}, "writer": {"name": ""}},
@@ -118,8 +118,8 @@ def test_the_roster_has_everybody_by_id_with_their_names() -> None:
         )
     )
 
-    assert {agent.id: agent.name for agent in everybody.agents.values()} == {"coder": "Coder", "writer": "writer"}
-    team = everybody.teams[TeamId("dev")]
+    assert {agent.id: agent.name for agent in loaded.agents.values()} == {"coder": "Coder", "writer": "writer"}
+    team = loaded.teams[TeamId("dev")]
     assert (team.name, team.agents, team.leader) == ("dev", ("writer", "coder"), "coder")
 
 
@@ -140,7 +140,7 @@ def test_the_roster_has_everybody_by_id_with_their_names() -> None:
         ({"interval": 0}, 3600, None),
     ],
 )
-def test_a_heartbeat_is_on_when_the_settings_name_one(
+def test_a_heartbeat_is_on_when_it_is_configured(
     heartbeat: dict[str, object], interval: int | None, expected: int | None
 ) -> None:
     settings = parse_settings(

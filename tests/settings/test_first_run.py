@@ -1,4 +1,4 @@
-"""The first run: what is chosen, what is written, what is said."""
+"""The first run: the chosen provider, the written settings and the printed lines."""
 
 import pytest
 
@@ -40,7 +40,7 @@ class Installed:
         ({"OPENAI_API_KEY": ""}, (), "scripted", "none of claude, codex, opencode is installed"),
     ],
 )
-def test_a_machine_s_best_offer_is_chosen(
+def test_the_best_available_provider_is_chosen(
     environment: dict[str, str], programs: tuple[str, ...], provider: str, reason: str
 ) -> None:
     choice = detect_provider(environment, Installed(*programs))
@@ -63,7 +63,7 @@ def test_first_settings_are_valid_and_name_the_chosen_provider(environment: dict
 @pytest.mark.parametrize(
     ("environment", "wire", "beginning"), [(ANTHROPIC, Wire.ANTHROPIC, "claude"), (OPENAI, Wire.OPENAI, "gpt")]
 )
-def test_with_a_key_alone_this_agent_and_later_ones_ask_the_endpoint_of_the_key(
+def test_a_key_alone_chooses_its_endpoint_for_all_agents(
     environment: dict[str, str], wire: Wire, beginning: str, home: Home
 ) -> None:
     raw = first_settings(detect_provider(environment, Installed()))
@@ -78,7 +78,7 @@ def test_with_a_key_alone_this_agent_and_later_ones_ask_the_endpoint_of_the_key(
         assert setup.model.startswith(beginning)
 
 
-def test_the_first_run_writes_settings_and_says_why(home: Home) -> None:
+def test_the_first_run_writes_settings_and_prints_the_reason(home: Home) -> None:
     lines = ensure_settings(home, {}, which=Installed("codex"))
 
     assert stored(home)["models"] == {"provider": "openai"}
@@ -89,7 +89,7 @@ def test_the_first_run_writes_settings_and_says_why(home: Home) -> None:
     assert home.settings_file.stat().st_mode & 0o777 == 0o600
 
 
-def test_the_first_run_makes_the_home(home: Home) -> None:
+def test_the_first_run_creates_the_home(home: Home) -> None:
     fresh = Home(home.path / "fresh")
 
     ensure_settings(fresh, {}, which=Installed())
@@ -104,7 +104,7 @@ def test_a_key_of_the_environment_is_not_written(home: Home) -> None:
     assert "hidden" not in home.settings_file.read_text()
 
 
-def test_what_is_there_is_never_changed(home: Home) -> None:
+def test_existing_settings_are_not_changed(home: Home) -> None:
     write(home, {"agents": {"coder": {}}})
     before = home.settings_file.read_bytes()
     home.settings_file.chmod(0o644)
@@ -115,7 +115,7 @@ def test_what_is_there_is_never_changed(home: Home) -> None:
     assert home.settings_file.stat().st_mode & 0o777 == 0o600
 
 
-def test_a_broken_file_is_refused_and_left_alone(home: Home) -> None:
+def test_a_broken_file_is_refused_and_unchanged(home: Home) -> None:
     home.settings_file.write_text("{")
 
     with pytest.raises(InvalidSettings):
@@ -124,7 +124,7 @@ def test_a_broken_file_is_refused_and_left_alone(home: Home) -> None:
     assert home.settings_file.read_text() == "{"
 
 
-def test_scripted_answers_are_said_at_every_start(home: Home) -> None:
+def test_scripted_answers_are_announced_at_every_start(home: Home) -> None:
     first = ensure_settings(home, {}, which=Installed())
     second = ensure_settings(home, {}, which=Installed())
 
@@ -132,7 +132,7 @@ def test_scripted_answers_are_said_at_every_start(home: Home) -> None:
     assert first[-1:] == second == ("Scripted answers only: @tinyagi. Connect a model: tinyagi setup",)
 
 
-def test_a_home_that_others_can_look_into_is_said(home: Home) -> None:
+def test_a_home_readable_by_others_is_reported(home: Home) -> None:
     write(home, {})
     home.path.chmod(0o755)
 

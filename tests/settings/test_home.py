@@ -1,4 +1,4 @@
-"""Where things are, and who may look."""
+"""The paths of a home, its permissions, and settings from the environment."""
 
 import stat
 import subprocess
@@ -18,7 +18,7 @@ def test_the_environment_names_the_home() -> None:
 
 
 @pytest.mark.parametrize("environment", [{}, {"TINYAGI_HOME": ""}])
-def test_without_a_name_the_home_is_in_the_user_s_folder(environment: dict[str, str]) -> None:
+def test_the_default_home_is_in_the_users_folder(environment: dict[str, str]) -> None:
     assert find_home(environment).path == Path.home() / ".tinyagi"
 
 
@@ -36,12 +36,12 @@ def test_a_relative_home_does_not_move_with_the_working_folder(tmp_path: Path, m
     assert find_home({"TINYAGI_HOME": "~/there"}).path == Path.home() / "there"
 
 
-def test_a_home_of_nobody_is_an_error_with_a_remedy() -> None:
+def test_a_home_of_an_unknown_user_is_refused_with_a_remedy() -> None:
     with pytest.raises(InvalidInput, match="Set TINYAGI_HOME"):
         find_home({"TINYAGI_HOME": "~no-such-user-here/x"})
 
 
-def test_everything_has_its_place() -> None:
+def test_paths_of_the_home() -> None:
     home = Home(Path("/h"))
     places = (home.database, home.settings_file, home.pid_file, home.logs, home.files, home.channels, home.chats)
 
@@ -71,7 +71,7 @@ def test_a_new_home_is_private(tmp_path: Path) -> None:
     assert not home.lake.exists()
 
 
-def test_a_home_that_is_there_keeps_its_permissions(tmp_path: Path) -> None:
+def test_an_existing_home_keeps_its_permissions(tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
     home.path.mkdir()
     home.path.chmod(0o750)
@@ -90,7 +90,7 @@ def test_a_home_that_is_a_file_is_refused_with_a_remedy(tmp_path: Path) -> None:
         Home(path).prepare()
 
 
-def test_the_id_of_a_home_is_the_same_by_every_name(tmp_path: Path) -> None:
+def test_the_id_of_a_home_does_not_depend_on_the_path(tmp_path: Path) -> None:
     home, link = tmp_path / "home", tmp_path / "link"
     home.mkdir()
     link.symlink_to(home)
@@ -101,7 +101,7 @@ def test_the_id_of_a_home_is_the_same_by_every_name(tmp_path: Path) -> None:
     assert int(Home(home).home_id, 16) >= 0
 
 
-def test_the_port_is_the_first_that_is_set() -> None:
+def test_the_port_comes_from_the_environment_the_settings_or_the_default() -> None:
     assert api_port({}) == 3777
     assert api_port({}, 4711) == 4711
     assert api_port({"TINYAGI_API_PORT": ""}) == 3777
@@ -110,12 +110,12 @@ def test_the_port_is_the_first_that_is_set() -> None:
 
 
 @pytest.mark.parametrize("text", ["0", "65536", "-1", "x", "80 ", "8.0", "٣", "9" * 5000])
-def test_a_port_that_is_none_is_an_error_with_the_variable_s_name(text: str) -> None:
+def test_an_invalid_port_is_refused_with_the_name_of_the_variable(text: str) -> None:
     with pytest.raises(InvalidInput, match="TINYAGI_API_PORT"):
         api_port({"TINYAGI_API_PORT": text})
 
 
-def test_a_token_of_the_environment_goes_before_the_stored_one() -> None:
+def test_a_token_of_the_environment_wins_over_the_stored_one() -> None:
     assert bot_token({"DISCORD_BOT_TOKEN": "env"}, "discord", "stored") == "env"
     assert bot_token({"DISCORD_BOT_TOKEN": "env"}, "telegram", "stored") == "stored"
     assert bot_token({"TELEGRAM_BOT_TOKEN": ""}, "telegram", "stored") == "stored"
@@ -123,7 +123,7 @@ def test_a_token_of_the_environment_goes_before_the_stored_one() -> None:
     assert bot_token({"DISCORD_BOT_TOKEN": "env"}, "whatsapp", None) is None
 
 
-def test_to_find_the_home_takes_no_pydantic() -> None:
+def test_finding_the_home_does_not_import_pydantic() -> None:
     script = "import sys, tinyagi.settings.home; print([name for name in sys.modules if name.startswith('pydantic')])"
 
     found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
@@ -131,7 +131,7 @@ def test_to_find_the_home_takes_no_pydantic() -> None:
     assert found.stdout.strip() == "[]"
 
 
-def test_address_and_token_of_the_environment_go_before_those_of_the_settings() -> None:
+def test_address_and_token_of_the_environment_win_over_the_settings() -> None:
     assert api_host({}, "127.0.0.1") == "127.0.0.1"
     assert api_host({"TINYAGI_API_HOST": "0.0.0.0"}, "127.0.0.1") == "0.0.0.0"  # noqa: S104
     assert api_token({}, None) is None
@@ -139,7 +139,7 @@ def test_address_and_token_of_the_environment_go_before_those_of_the_settings() 
     assert api_token({"TINYAGI_API_TOKEN": "told"}, "stored") == "told"
 
 
-def test_the_marks_of_a_run_are_left_behind() -> None:
+def test_variables_of_a_run_are_removed() -> None:
     marked = {"TINYAGI_RUN": "home:claim", "TINYAGI_AGENT_ID": "coder", "TINYAGI_HOME": "here", "PATH": "/bin"}
 
     assert without_run_variables(marked) == {"TINYAGI_HOME": "here", "PATH": "/bin"}

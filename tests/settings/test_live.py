@@ -1,4 +1,4 @@
-"""Settings that follow their file: edits by hand, by us, half written, broken, gone."""
+"""Settings that follow their file: edits by hand, saves, half-written, broken and missing files."""
 
 import asyncio
 import contextlib
@@ -18,11 +18,11 @@ from tinyagi.settings.settings_file import SettingsFile
 
 
 class Rejections:
-    """Remembers what it is told; may fail the first times."""
+    """Records rejections; fails the first `failures` times."""
 
     def __init__(self, failures: int = 0) -> None:
         self.reasons: list[str] = []
-        self.told = asyncio.Event()
+        self.recorded = asyncio.Event()
         self._failures = failures
 
     async def __call__(self, reason: str) -> None:
@@ -30,11 +30,11 @@ class Rejections:
             self._failures -= 1
             raise StoreBusy("busy")
         self.reasons.append(reason)
-        self.told.set()
+        self.recorded.set()
 
 
 def open_live(home: Home, rejections: Rejections | None = None) -> LiveSettings:
-    """Settings that look only when the test says so."""
+    """Settings that poll only when the test calls `poll_once`."""
     live = LiveSettings(SettingsFile(home), every=timedelta(hours=1))
     if rejections is not None:
         live._on_rejected = rejections
@@ -49,7 +49,7 @@ async def follow(live: LiveSettings, rejections: Rejections) -> None:
                 pass
 
 
-async def test_the_file_counts_from_the_start(home: Home) -> None:
+async def test_the_file_is_loaded_at_the_start(home: Home) -> None:
     write(home, {"queue": {"max_runs": 3}, "mine": 1})
 
     live = open_live(home)
@@ -59,7 +59,7 @@ async def test_the_file_counts_from_the_start(home: Home) -> None:
     assert live.version == 0
 
 
-async def test_without_a_file_the_defaults_count_until_there_is_one(home: Home) -> None:
+async def test_the_defaults_apply_until_there_is_a_file(home: Home) -> None:
     rejections = Rejections()
     live = open_live(home, rejections)
     assert list(live.current.agents) == ["tinyagi"]
@@ -81,7 +81,7 @@ async def test_a_broken_file_is_refused_at_the_start(home: Home) -> None:
         LiveSettings(SettingsFile(home))
 
 
-async def test_a_good_edit_counts_at_the_next_look(home: Home) -> None:
+async def test_a_valid_edit_applies_at_the_next_poll(home: Home) -> None:
     write(home, {"queue": {"max_runs": 3}})
     live = open_live(home)
     before = live.current
@@ -94,7 +94,7 @@ async def test_a_good_edit_counts_at_the_next_look(home: Home) -> None:
     assert await live.beyond(0) == live.version == 1
 
 
-async def test_whoever_waits_is_woken_by_a_change(home: Home) -> None:
+async def test_a_change_wakes_waiters(home: Home) -> None:
     live = open_live(home)
     waiting = asyncio.create_task(live.beyond(live.version))
 
@@ -103,7 +103,7 @@ async def test_whoever_waits_is_woken_by_a_change(home: Home) -> None:
     assert await waiting == 1
 
 
-async def test_edits_of_the_same_size_within_a_moment_are_all_seen(home: Home) -> None:
+async def test_quick_edits_of_the_same_size_are_all_seen(home: Home) -> None:
     write(home, {"queue": {"max_runs": 1}})
     live = open_live(home)
 
@@ -113,7 +113,7 @@ async def test_edits_of_the_same_size_within_a_moment_are_all_seen(home: Home) -
         assert live.current.queue.max_runs == number
 
 
-async def test_a_file_that_stays_as_it_is_is_not_read_again(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_unchanged_file_is_not_read_again(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     write(home, {"queue": {"max_runs": 1}})
     document = SettingsFile(home)
     monkeypatch.setattr("tinyagi.settings.settings_file.time.time_ns", lambda: 1 << 62)
@@ -126,7 +126,7 @@ async def test_a_file_that_stays_as_it_is_is_not_read_again(home: Home, monkeypa
     assert reads == []
 
 
-async def test_a_new_spelling_of_the_same_is_no_change(home: Home) -> None:
+async def test_reformatting_the_file_is_no_change(home: Home) -> None:
     write(home, {"queue": {"max_runs": 3}})
     live = open_live(home)
 
@@ -136,7 +136,7 @@ async def test_a_new_spelling_of_the_same_is_no_change(home: Home) -> None:
     assert live.version == 0
 
 
-async def test_a_bad_edit_keeps_the_last_good_settings_and_is_told_once(home: Home) -> None:
+async def test_an_invalid_edit_keeps_the_last_valid_settings_and_is_reported_once(home: Home) -> None:
     write(home, {"queue": {"max_runs": 3}})
     rejections = Rejections()
     live = open_live(home, rejections)
@@ -165,7 +165,7 @@ async def test_a_bad_edit_keeps_the_last_good_settings_and_is_told_once(home: Ho
     assert len(rejections.reasons) == 3
 
 
-async def test_a_bad_edit_that_is_taken_back_is_told_again_when_it_returns(home: Home) -> None:
+async def test_an_invalid_edit_is_reported_again_after_it_was_undone(home: Home) -> None:
     good: dict[str, object] = {"queue": {"max_runs": 3}}
     write(home, good)
     rejections = Rejections()
@@ -182,7 +182,7 @@ async def test_a_bad_edit_that_is_taken_back_is_told_again_when_it_returns(home:
     assert live.version == 0
 
 
-async def test_a_file_that_is_just_being_written_is_not_told(home: Home) -> None:
+async def test_a_half_written_file_is_not_reported(home: Home) -> None:
     write(home, {"queue": {"max_runs": 3}})
     rejections = Rejections()
     live = open_live(home, rejections)
@@ -197,7 +197,7 @@ async def test_a_file_that_is_just_being_written_is_not_told(home: Home) -> None
     assert live.current.queue.max_runs == 5
 
 
-async def test_a_file_that_is_gone_is_told_and_comes_back_whole_with_the_next_save(home: Home) -> None:
+async def test_a_missing_file_is_reported_and_restored_by_the_next_save(home: Home) -> None:
     write(home, {"queue": {"max_runs": 3}, "mine": 1})
     rejections = Rejections()
     live = open_live(home, rejections)
@@ -213,7 +213,7 @@ async def test_a_file_that_is_gone_is_told_and_comes_back_whole_with_the_next_sa
     assert stored(home) == {"queue": {"max_runs": 3, "attempts": 2}, "mine": 1}
 
 
-async def test_a_file_that_cannot_be_read_is_told_once(home: Home) -> None:
+async def test_an_unreadable_file_is_reported_once(home: Home) -> None:
     write(home, {"queue": {"max_runs": 3}})
     rejections = Rejections()
     live = open_live(home, rejections)
@@ -228,7 +228,7 @@ async def test_a_file_that_cannot_be_read_is_told_once(home: Home) -> None:
     assert "cannot be read" in reason
 
 
-async def test_our_own_save_counts_at_once(home: Home) -> None:
+async def test_a_save_applies_at_once(home: Home) -> None:
     write(home, {"queue": {"max_runs": 3}})
     live = open_live(home)
 
@@ -241,7 +241,7 @@ async def test_our_own_save_counts_at_once(home: Home) -> None:
     assert live.version == 1
 
 
-async def test_a_save_keeps_what_somebody_else_has_just_written(home: Home) -> None:
+async def test_a_save_keeps_a_concurrent_edit_of_the_file(home: Home) -> None:
     write(home, {"queue": {"max_runs": 3}})
     live = open_live(home)
 
@@ -261,7 +261,7 @@ async def test_an_invalid_save_changes_nothing(home: Home) -> None:
     assert not home.settings_file.exists()
 
 
-async def test_edits_at_the_same_time_are_made_one_after_another(home: Home) -> None:
+async def test_concurrent_saves_are_all_kept(home: Home) -> None:
     live = open_live(home)
 
     def adding(name: str) -> dict[str, object]:
@@ -279,7 +279,7 @@ async def test_edits_at_the_same_time_are_made_one_after_another(home: Home) -> 
     assert live.version == 20
 
 
-async def test_a_look_that_takes_long_does_not_undo_a_save(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_slow_poll_does_not_undo_a_save(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     write(home, {"queue": {"max_runs": 3}})
     document = SettingsFile(home)
     live = LiveSettings(document)
@@ -293,18 +293,18 @@ async def test_a_look_that_takes_long_does_not_undo_a_save(home: Home, monkeypat
         return content
 
     monkeypatch.setattr(document, "content", slowly)
-    looking = asyncio.create_task(live.poll_once())
+    polling = asyncio.create_task(live.poll_once())
     await asyncio.to_thread(entered.wait)
     saving = asyncio.create_task(live.save({"queue": {"max_runs": 5}}))
-    # A save that does not wait for the look is done by then, and overtaken afterwards.
+    # A save that does not wait for the poll would be done by now, and be undone afterwards.
     await asyncio.wait([saving], timeout=0.2)
     go_on.set()
-    await asyncio.gather(looking, saving)
+    await asyncio.gather(polling, saving)
 
     assert live.current.queue.max_runs == 5
 
 
-async def test_a_good_edit_by_hand_can_be_gone_back_to(home: Home) -> None:
+async def test_a_valid_edit_by_hand_is_backed_up(home: Home) -> None:
     write(home, {"mine": 1})
     live = open_live(home)
     write(home, {"mine": 2})
@@ -319,7 +319,7 @@ async def test_a_good_edit_by_hand_can_be_gone_back_to(home: Home) -> None:
     assert home.settings_file.read_text() == "{"
 
 
-async def test_an_edit_counts_although_it_cannot_be_backed_up(home: Home) -> None:
+async def test_an_edit_applies_when_it_cannot_be_backed_up(home: Home) -> None:
     write(home, {"mine": 1})
     live = open_live(home)
     home.backups.rmdir()
@@ -331,7 +331,7 @@ async def test_an_edit_counts_although_it_cannot_be_backed_up(home: Home) -> Non
     assert live.raw == {"mine": 2}
 
 
-async def test_what_needs_a_restart_is_named_until_it_is_taken_back(home: Home) -> None:
+async def test_settings_that_need_a_restart_are_listed_until_undone(home: Home) -> None:
     write(home, {"server": {"port": 1}})
     live = open_live(home)
 
@@ -342,7 +342,7 @@ async def test_what_needs_a_restart_is_named_until_it_is_taken_back(home: Home) 
     assert not live.needs_restart
 
 
-async def test_the_file_is_followed_also_after_a_report_of_a_bad_edit_has_failed(home: Home) -> None:
+async def test_the_file_is_followed_after_a_failed_report(home: Home) -> None:
     write(home, {"queue": {"max_runs": 3}})
     rejections = Rejections(failures=1)
     live = LiveSettings(SettingsFile(home), every=timedelta(milliseconds=1))
@@ -353,7 +353,7 @@ async def test_the_file_is_followed_also_after_a_report_of_a_bad_edit_has_failed
         assert live.current.queue.max_runs == 4
 
         home.settings_file.write_text("{")
-        await rejections.told.wait()
+        await rejections.recorded.wait()
         assert live.current.queue.max_runs == 4
     finally:
         following.cancel()

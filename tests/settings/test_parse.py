@@ -1,4 +1,4 @@
-"""From JSON to types: what is known is checked, what is not is kept, and everything wrong is told at once."""
+"""From JSON to types: known names are checked, unknown ones kept, and all problems reported at once."""
 
 import json
 
@@ -92,7 +92,7 @@ def agent(**fields: object) -> dict[str, object]:
     return {"agents": {"coder": fields}}
 
 
-def test_everything_that_is_known_becomes_a_type() -> None:
+def test_known_settings_are_parsed_into_types() -> None:
     settings = parse_settings(COMPLETE)
 
     coder = settings.agents["coder"]
@@ -109,7 +109,7 @@ def test_everything_that_is_known_becomes_a_type() -> None:
     assert settings.channels.enabled == ("discord", "telegram")
 
 
-def test_every_section_keeps_what_it_does_not_know() -> None:
+def test_every_section_keeps_unknown_names() -> None:
     def with_unknown(value: object) -> object:
         if isinstance(value, dict):
             kept = {name: with_unknown(item) for name, item in value.items()}
@@ -129,7 +129,7 @@ def test_every_section_keeps_what_it_does_not_know() -> None:
     assert again == raw
 
 
-def test_nothing_is_needed() -> None:
+def test_every_setting_is_optional() -> None:
     settings = parse_settings({})
 
     assert settings.workspace.path == "~/tinyagi-workspace"
@@ -139,14 +139,14 @@ def test_nothing_is_needed() -> None:
 
 
 @pytest.mark.parametrize("raw", [{}, {"agents": {}}, {"agents": None}])
-def test_without_agents_there_is_one_default_agent(raw: dict[str, object]) -> None:
+def test_a_default_agent_exists_without_configured_agents(raw: dict[str, object]) -> None:
     settings = parse_settings(raw)
 
     assert list(settings.agents) == ["tinyagi"]
     assert settings.agents["tinyagi"].name == "TinyAGI"
 
 
-def test_the_default_agent_may_be_named_although_it_is_not_configured() -> None:
+def test_the_unconfigured_default_agent_can_be_referenced() -> None:
     raw: dict[str, object] = {
         "default_agent": "tinyagi",
         "teams": {"one": {"agents": ["tinyagi"], "leader_agent": "tinyagi"}},
@@ -155,7 +155,7 @@ def test_the_default_agent_may_be_named_although_it_is_not_configured() -> None:
     assert parse_settings(raw).teams["one"].leader_agent == "tinyagi"
 
 
-def test_null_is_the_same_as_not_set() -> None:
+def test_null_means_not_set() -> None:
     settings = parse_settings({"queue": {"max_runs": None}, "teams": None, "models": {"anthropic": {"model": None}}})
 
     assert settings.queue.max_runs == 8
@@ -163,7 +163,7 @@ def test_null_is_the_same_as_not_set() -> None:
     assert settings.models.anthropic.model == "sonnet"
 
 
-def test_a_chat_sticks_to_an_agent_as_the_original_wrote_it_too() -> None:
+def test_the_default_agent_of_a_chat_can_have_the_original_format() -> None:
     defaults = {"telegram:7": {"agentId": "coder"}, "telegram:8": "writer"}
 
     settings = parse_settings({"channels": {"defaults": defaults}})
@@ -174,19 +174,19 @@ def test_a_chat_sticks_to_an_agent_as_the_original_wrote_it_too() -> None:
             parse_settings({"channels": {"defaults": {"telegram:7": wrong}}})
 
 
-def test_settings_cannot_be_changed() -> None:
+def test_settings_are_immutable() -> None:
     with pytest.raises(ValidationError):
         parse_settings({}).queue.max_runs = 3
 
 
-def test_settings_show_no_values_in_logs_and_traces() -> None:
+def test_the_repr_of_settings_shows_no_values() -> None:
     settings = parse_settings({"models": {"openai": {"api_key": "hidden-1"}}, "other": {"token": "hidden-2"}})
 
     assert "hidden" not in f"{settings!r} {settings} {settings.models.openai!r}"
     assert "models" in repr(settings)
 
 
-def test_an_unknown_provider_is_told_with_its_place_and_the_choice() -> None:
+def test_an_unknown_provider_is_reported_with_the_known_ones() -> None:
     raw = agent(provider="claud")
     raw["custom_providers"] = {"glm": {"harness": "api", "base_url": "https://glm.example"}}
 
@@ -195,7 +195,7 @@ def test_an_unknown_provider_is_told_with_its_place_and_the_choice() -> None:
     )
 
 
-def test_a_custom_provider_must_be_there() -> None:
+def test_an_unknown_custom_provider_is_refused() -> None:
     assert problem({"models": {"provider": "custom:glm"}}) == (
         "models.provider: 'custom:glm' is not in custom_providers; "
         "add it there or use anthropic, openai, opencode, api, scripted"
@@ -204,19 +204,19 @@ def test_a_custom_provider_must_be_there() -> None:
 
 @pytest.mark.parametrize("section", ["agents", "teams", "custom_providers"])
 @pytest.mark.parametrize("name", ["Coder", "", "a b", "-x", "a" * 65, "../x", "ä"])
-def test_ids_are_checked_wherever_people_choose_them(section: str, name: str) -> None:
+def test_ids_are_checked_in_every_section(section: str, name: str) -> None:
     fields: dict[str, object] = {
         "agents": {},
         "teams": {"agents": ["tinyagi"], "leader_agent": "tinyagi"},
         "custom_providers": {"harness": "api", "base_url": "https://x.example"},
     }
 
-    told = problems({section: {name: fields[section]}})
+    found = problems({section: {name: fields[section]}})
 
-    assert told[0].startswith(f"{section}.{name}: {name!r} is not an id; use up to 64 small letters")
+    assert found[0].startswith(f"{section}.{name}: {name!r} is not an id; use up to 64 small letters")
 
 
-def test_what_a_team_refers_to_must_be_there() -> None:
+def test_unknown_members_and_leaders_of_a_team_are_refused() -> None:
     raw: dict[str, object] = {
         "agents": {"coder": {}, "dev": {}},
         "teams": {
@@ -232,21 +232,21 @@ def test_what_a_team_refers_to_must_be_there() -> None:
     )
 
 
-def test_the_default_agent_must_be_there() -> None:
+def test_an_unknown_default_agent_is_refused() -> None:
     raw = agent()
     raw["default_agent"] = "ghost"
 
     assert problem(raw) == "default_agent: there is no agent 'ghost'; use one of coder"
 
 
-def test_only_endpoints_have_a_choice_of_wires() -> None:
+def test_a_wire_is_refused_for_other_harnesses_than_api() -> None:
     provider = {"harness": "codex", "base_url": "https://x.example", "wire": "openai"}
 
     assert "custom_providers.x.wire" in problem({"custom_providers": {"x": provider}})
 
 
 @pytest.mark.parametrize(
-    ("raw", "told"),
+    ("raw", "found"),
     [
         (agent(permissions="all"), "agents.coder.permissions: 'all' is not known; use 'bypass', 'default' or 'plan'"),
         (agent(timeout_seconds=0), "agents.coder.timeout_seconds: 0 is too small, it must be more than 0"),
@@ -273,32 +273,32 @@ def test_only_endpoints_have_a_choice_of_wires() -> None:
         ),
     ],
 )
-def test_what_is_wrong_is_a_sentence_with_a_dotted_name(raw: dict[str, object], told: str) -> None:
-    assert problem(raw) == told
+def test_a_problem_is_reported_with_its_dotted_name(raw: dict[str, object], found: str) -> None:
+    assert problem(raw) == found
 
 
-def test_a_team_without_members_and_leader_is_told_so() -> None:
+def test_missing_members_and_leader_of_a_team_are_reported() -> None:
     assert problems({"teams": {"dev": {}}}) == ("teams.dev.agents: is missing", "teams.dev.leader_agent: is missing")
 
 
 @pytest.mark.parametrize("address", ["", "example.com", "ftp://x.example", "https://me:secret@x.example", "https://"])
-def test_an_address_is_a_web_address_without_a_password(address: str) -> None:
-    told = problem({"custom_providers": {"x": {"harness": "api", "base_url": address}}})
+def test_an_address_must_be_a_url_without_a_password(address: str) -> None:
+    found = problem({"custom_providers": {"x": {"harness": "api", "base_url": address}}})
 
-    assert told.startswith("custom_providers.x.base_url: this is not an address")
-    assert "secret" not in told
+    assert found.startswith("custom_providers.x.base_url: this is not an address")
+    assert "secret" not in found
 
 
-def test_all_problems_are_told_at_once() -> None:
+def test_all_problems_are_reported_at_once() -> None:
     raw: dict[str, object] = {
         "agents": {"coder": {"provider": "claud", "batching": "some"}},
         "queue": {"max_runs": -1, "attempts": "many"},
         "teams": {"dev": {"agents": ["ghost"], "leader_agent": "ghost"}},
     }
 
-    told = problems(raw)
+    found = problems(raw)
 
-    assert {sentence.split(":")[0] for sentence in told} == {
+    assert {sentence.split(":")[0] for sentence in found} == {
         "agents.coder.provider",
         "agents.coder.batching",
         "queue.max_runs",
@@ -317,7 +317,7 @@ def test_all_problems_are_told_at_once() -> None:
         {"default_agent": "sk-hidden-0123456789-and-more"},
     ],
 )
-def test_an_error_does_not_repeat_a_secret(raw: dict[str, object]) -> None:
+def test_an_error_does_not_contain_a_secret(raw: dict[str, object]) -> None:
     with pytest.raises(InvalidSettings) as caught:
         parse_settings(raw)
 

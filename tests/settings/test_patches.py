@@ -1,4 +1,4 @@
-"""Agents, teams and providers in the settings: what to change one means for whatever refers to it."""
+"""Patches for agents, teams and providers, including everything that refers to them."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ from tinyagi.settings.patches import (
 )
 
 
-def a_firm(**more: Any) -> dict[str, Any]:
+def some_settings(**more: Any) -> dict[str, Any]:
     return {
         "agents": {name: {"name": name.title(), "provider": "scripted"} for name in ("coder", "writer", "tester")},
         "teams": {"dev": {"name": "Dev", "agents": ["coder", "writer", "tester"], "leader_agent": "coder"}},
@@ -26,22 +26,22 @@ def a_firm(**more: Any) -> dict[str, Any]:
     }
 
 
-def test_a_change_of_an_agent_says_nothing_of_its_other_fields() -> None:
-    raw = a_firm()
+def test_changing_an_agent_keeps_its_other_fields() -> None:
+    raw = some_settings()
 
     after = merged(raw, agent_patch(raw, "coder", {"model": "opus"}))
 
     assert after["agents"]["coder"] == {"name": "Coder", "provider": "scripted", "model": "opus"}  # type: ignore[index]
 
 
-def test_the_agent_that_counts_while_none_is_stored_does_not_go_when_one_is_added() -> None:
+def test_the_implicit_default_agent_stays_when_another_is_added() -> None:
     patch = agent_patch({}, "coder", {"name": "Coder", "provider": "scripted"})
 
     assert list(parse_settings(merged({}, patch)).agents) == ["tinyagi", "coder"]
     assert agents_of({}) == {"tinyagi": {"name": "TinyAGI"}}
 
 
-def test_the_agent_that_counts_while_none_is_stored_can_be_changed() -> None:
+def test_the_implicit_default_agent_can_be_changed() -> None:
     patch = agent_patch({}, "tinyagi", {"model": "opus"})
 
     assert patch == {"agents": {"tinyagi": {"name": "TinyAGI", "model": "opus"}}}
@@ -50,27 +50,27 @@ def test_the_agent_that_counts_while_none_is_stored_can_be_changed() -> None:
 @pytest.mark.parametrize("fields", [{}, {"name": "Ada"}, {"provider": "scripted"}, {"name": None, "provider": "api"}])
 def test_a_new_agent_needs_a_name_and_a_provider(fields: dict[str, object]) -> None:
     with pytest.raises(InvalidInput, match="no agent ada yet, and a new one needs"):
-        agent_patch(a_firm(), "ada", fields)
+        agent_patch(some_settings(), "ada", fields)
 
 
 def test_a_new_team_needs_a_name_members_and_a_leader() -> None:
     with pytest.raises(InvalidInput, match="needs name and agents and leader_agent"):
-        team_patch(a_firm(), "ops", {})
+        team_patch(some_settings(), "ops", {})
 
 
 def test_a_new_provider_needs_a_harness_and_an_address() -> None:
     with pytest.raises(InvalidInput, match="needs harness and base_url"):
-        provider_patch(a_firm(), "local", {"name": "Local"})
+        provider_patch(some_settings(), "local", {"name": "Local"})
 
 
 @pytest.mark.parametrize("name", ["", "  \n"])
-def test_a_name_is_not_empty(name: str) -> None:
+def test_an_empty_name_is_refused(name: str) -> None:
     with pytest.raises(InvalidInput, match="name of coder is empty"):
-        agent_patch(a_firm(), "coder", {"name": name})
+        agent_patch(some_settings(), "coder", {"name": name})
 
 
-def test_an_agent_leaves_its_teams() -> None:
-    raw = a_firm()
+def test_a_removed_agent_leaves_its_teams() -> None:
+    raw = some_settings()
 
     departure = agent_removal(raw, "tester")
 
@@ -79,8 +79,8 @@ def test_an_agent_leaves_its_teams() -> None:
 
 
 @pytest.mark.parametrize(("leader", "following"), [("coder", "writer"), ("writer", "tester"), ("tester", "coder")])
-def test_a_leader_is_followed_by_the_next_member(leader: str, following: str) -> None:
-    raw = a_firm()
+def test_the_next_member_becomes_leader(leader: str, following: str) -> None:
+    raw = some_settings()
     raw["teams"]["dev"]["leader_agent"] = leader
 
     departure = agent_removal(raw, leader)
@@ -89,8 +89,8 @@ def test_a_leader_is_followed_by_the_next_member(leader: str, following: str) ->
     assert parse_settings(merged(raw, departure.patch)).teams["dev"].leader_agent == following
 
 
-def test_whoever_stands_twice_in_a_team_leaves_it_altogether() -> None:
-    raw = a_firm()
+def test_an_agent_listed_twice_leaves_the_team_completely() -> None:
+    raw = some_settings()
     raw["teams"]["dev"]["agents"] = ["coder", "coder", "writer"]
 
     after = parse_settings(merged(raw, agent_removal(raw, "coder").patch))
@@ -98,8 +98,8 @@ def test_whoever_stands_twice_in_a_team_leaves_it_altogether() -> None:
     assert (after.teams["dev"].agents, after.teams["dev"].leader_agent) == (("writer",), "writer")
 
 
-def test_the_only_member_of_a_team_stays() -> None:
-    raw = a_firm()
+def test_the_only_member_of_a_team_cannot_be_removed() -> None:
+    raw = some_settings()
     raw["teams"]["solo"] = {"agents": ["writer"], "leader_agent": "writer"}
 
     with pytest.raises(Conflict, match="only member of team solo"):
@@ -107,13 +107,13 @@ def test_the_only_member_of_a_team_stays() -> None:
 
 
 @pytest.mark.parametrize("raw", [{}, {"agents": {"tinyagi": {"name": "T"}}}])
-def test_the_last_agent_stays(raw: dict[str, Any]) -> None:
+def test_the_last_agent_cannot_be_removed(raw: dict[str, Any]) -> None:
     with pytest.raises(Conflict, match="@tinyagi is the last agent"):
         agent_removal(raw, "tinyagi")
 
 
-def test_nothing_that_names_an_agent_outlives_it() -> None:
-    raw = a_firm(
+def test_references_to_an_agent_are_removed_with_it() -> None:
+    raw = some_settings(
         default_agent="coder",
         channels={"enabled": ["telegram"], "defaults": {"telegram:1": "coder", "telegram:2": "writer"}},
         limits={"hops": 3, "agents": {"coder": {"daily_cost": 1}, "writer": {"daily_cost": 2}}},
@@ -127,21 +127,21 @@ def test_nothing_that_names_an_agent_outlives_it() -> None:
     assert after["limits"] == {"hops": 3, "agents": {"writer": {"daily_cost": 2}}}
 
 
-def test_to_delete_an_agent_adds_no_sections() -> None:
-    raw = a_firm(teams={})
+def test_removing_an_agent_adds_no_sections() -> None:
+    raw = some_settings(teams={})
 
     assert agent_removal(raw, "coder").patch == {"agents": {"coder": None}}
 
 
-def test_a_team_goes_with_its_budget() -> None:
-    raw = a_firm(limits={"teams": {"dev": {"daily_cost": 1}}})
+def test_a_team_is_removed_with_its_budget() -> None:
+    raw = some_settings(limits={"teams": {"dev": {"daily_cost": 1}}})
 
     assert merged(raw, team_removal(raw, "dev")) == {**raw, "teams": {}, "limits": {"teams": {}}}
-    assert team_removal(a_firm(), "dev") == {"teams": {"dev": None}}
+    assert team_removal(some_settings(), "dev") == {"teams": {"dev": None}}
 
 
-def test_a_provider_that_is_used_stays() -> None:
-    raw = a_firm(
+def test_a_provider_in_use_cannot_be_removed() -> None:
+    raw = some_settings(
         custom_providers={"local": {"harness": "api", "base_url": "http://127.0.0.1:1"}},
         models={"provider": "custom:local"},
     )
@@ -151,13 +151,13 @@ def test_a_provider_that_is_used_stays() -> None:
         provider_removal(raw, "local")
 
 
-def test_what_is_not_there_cannot_be_deleted() -> None:
+def test_an_unknown_name_cannot_be_removed() -> None:
     for remove in (agent_removal, team_removal, provider_removal):
         with pytest.raises(NotFound, match="There is no"):
-            remove(a_firm(), "ghost")
+            remove(some_settings(), "ghost")
 
 
-def test_a_chat_that_the_original_tied_to_the_agent_is_untied_as_well() -> None:
+def test_the_default_agent_of_a_chat_in_the_original_format_is_removed() -> None:
     raw = {"agents": {"coder": {}, "tester": {}}, "channels": {"defaults": {"web:1": {"agentId": "coder"}}}}
 
     assert agent_removal(raw, "coder").patch["channels"] == {"defaults": {"web:1": None}}
@@ -179,8 +179,8 @@ def test_a_chat_that_the_original_tied_to_the_agent_is_untied_as_well() -> None:
         ("scripted", "mine", False),
     ],
 )
-def test_another_provider_keeps_only_a_model_that_it_knows(provider: str, model: str, kept: bool) -> None:
-    raw = a_firm(models={"aliases": {"mine": "glm"}})
+def test_changing_the_provider_keeps_only_a_model_it_knows(provider: str, model: str, kept: bool) -> None:
+    raw = some_settings(models={"aliases": {"mine": "glm"}})
     raw["agents"]["coder"] = {"name": "Coder", "provider": "custom:before", "model": model}
 
     after: Any = merged(raw, agent_patch(raw, "coder", {"provider": provider}))
@@ -188,8 +188,8 @@ def test_another_provider_keeps_only_a_model_that_it_knows(provider: str, model:
     assert ("model" in after["agents"]["coder"]) is kept
 
 
-def test_a_model_that_is_named_with_the_provider_is_kept_as_it_is() -> None:
-    raw = a_firm()
+def test_a_model_given_with_the_provider_is_kept() -> None:
+    raw = some_settings()
     raw["agents"]["coder"]["model"] = "sonnet"
 
     after: Any = merged(raw, agent_patch(raw, "coder", {"provider": "openai", "model": "sonnet"}))

@@ -1,4 +1,4 @@
-"""The pipeline's settings: what is wrong is told when it is written, not when Spark starts."""
+"""The pipeline's settings: invalid values are refused when they are written, not when Spark starts."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from tinyagi.settings.errors import InvalidSettings
 from tinyagi.settings.parse import parse_settings
 
 
-def test_without_settings_the_daemon_archives_by_itself() -> None:
+def test_the_pipeline_is_enabled_by_default() -> None:
     pipeline = parse_settings({}).pipeline
 
     assert pipeline.enabled
@@ -16,12 +16,12 @@ def test_without_settings_the_daemon_archives_by_itself() -> None:
 
 
 @pytest.mark.parametrize("memory", ["512m", "768m", "1g", "16g"])
-def test_memory_is_written_as_the_jvm_writes_it(memory: str) -> None:
+def test_memory_in_the_format_of_the_jvm_is_accepted(memory: str) -> None:
     assert parse_settings({"pipeline": {"driver_memory": memory}}).pipeline.driver_memory == memory
 
 
 @pytest.mark.parametrize("memory", ["", "2", "2 g", "2gb", "0g", "-1g", "lots", "511m", "2g -XX:+Crash"])
-def test_memory_that_spark_would_refuse_is_refused_at_once(memory: str) -> None:
+def test_invalid_memory_is_refused(memory: str) -> None:
     with pytest.raises(InvalidSettings, match=r"pipeline\.driver_memory"):
         parse_settings({"pipeline": {"driver_memory": memory}})
 
@@ -42,12 +42,12 @@ def test_memory_that_spark_would_refuse_is_refused_at_once(memory: str) -> None:
         ("alerts", {"channel": ""}),
     ],
 )
-def test_what_cannot_be_meant_is_refused_with_its_name(name: str, value: object) -> None:
+def test_an_invalid_value_is_refused_with_its_name(name: str, value: object) -> None:
     with pytest.raises(InvalidSettings, match=rf"pipeline\.{name}"):
         parse_settings({"pipeline": {name: value}})
 
 
-def test_what_a_later_version_knows_is_kept() -> None:
+def test_unknown_names_are_kept() -> None:
     settings = parse_settings({"pipeline": {"every": "hour", "alerts": {"quiet_hours": [22, 6]}}})
 
     assert settings.model_dump(exclude_unset=True)["pipeline"] == {

@@ -1,4 +1,4 @@
-"""Where an agent may work, and where its instructions may come from."""
+"""Allowed workspaces and prompt files of an agent."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from tinyagi.settings.settings_file import SettingsFile
     "folder",
     ["/", "//", "/etc", "/etc/agents", "/usr", "/usr/bin", "/usr/lib/agents", "/bin", "/proc/self", "/var"],
 )
-def test_no_agent_works_in_a_folder_of_the_system(folder: str, home: Home) -> None:
+def test_a_system_folder_cannot_be_a_workspace(folder: str, home: Home) -> None:
     problem = workspace_problem(Path(folder), home)
 
     assert problem is not None
@@ -23,11 +23,13 @@ def test_no_agent_works_in_a_folder_of_the_system(folder: str, home: Home) -> No
 
 
 @pytest.mark.parametrize("folder", [".", "..", "logs", "backups/old", "lake", "channels", "plugins", "files"])
-def test_no_agent_works_in_the_home_or_above_it(folder: str, home: Home) -> None:
+def test_the_home_and_its_parents_cannot_be_a_workspace(folder: str, home: Home) -> None:
     assert workspace_problem(home.path / folder, home) is not None
 
 
-def test_no_agent_works_in_the_users_home_folder(home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_users_home_folder_cannot_be_a_workspace(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     user = tmp_path / "ada"
     user.mkdir()
     monkeypatch.setenv("HOME", str(user))
@@ -36,7 +38,7 @@ def test_no_agent_works_in_the_users_home_folder(home: Home, tmp_path: Path, mon
     assert workspace_problem(user / "projects", home) is None
 
 
-def test_a_link_is_judged_by_where_it_leads(home: Home, tmp_path: Path) -> None:
+def test_a_link_is_checked_by_its_target(home: Home, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("/etc")
 
     assert workspace_problem(tmp_path / "link", home) is not None
@@ -44,12 +46,12 @@ def test_a_link_is_judged_by_where_it_leads(home: Home, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("folder", ["/srv/agents/coder", "/usr/local/src/project", "/var/lib/tinyagi/coder"])
-def test_other_folders_are_fine(folder: str, home: Home) -> None:
+def test_other_folders_are_allowed(folder: str, home: Home) -> None:
     assert workspace_problem(Path(folder), home) is None
     assert workspace_problem(home.path / "workspace" / "coder", home) is None
 
 
-def test_instructions_come_from_the_workspace_or_the_home(home: Home, tmp_path: Path) -> None:
+def test_a_prompt_file_must_be_in_the_workspace_or_the_home(home: Home, tmp_path: Path) -> None:
     workspace = tmp_path / "workspace"
     for file in (
         workspace / "role.md",
@@ -67,12 +69,12 @@ def test_instructions_come_from_the_workspace_or_the_home(home: Home, tmp_path: 
         assert prompt_file_problem(file, workspace, home) is not None
 
 
-def test_instructions_are_no_secrets_of_the_home(home: Home, tmp_path: Path) -> None:
+def test_a_prompt_file_cannot_be_a_secret_of_the_home(home: Home, tmp_path: Path) -> None:
     for file in (home.settings_file, home.database, home.path / "erasures.key", home.backups / "settings-1.json"):
         assert prompt_file_problem(file, tmp_path / "workspace", home) is not None
 
 
-def test_a_link_in_the_workspace_does_not_lead_out(home: Home, tmp_path: Path) -> None:
+def test_a_prompt_file_that_links_out_of_the_workspace_is_refused(home: Home, tmp_path: Path) -> None:
     workspace = tmp_path / "workspace"
     workspace.mkdir()
     (workspace / "role.md").symlink_to("/etc/hostname")
@@ -90,7 +92,7 @@ PATCHES: list[dict[str, object]] = [
 
 
 @pytest.mark.parametrize("patch", PATCHES)
-def test_an_edit_that_names_such_a_place_changes_nothing(home: Home, patch: dict[str, object]) -> None:
+def test_an_edit_with_a_forbidden_path_is_refused(home: Home, patch: dict[str, object]) -> None:
     write(home, {"agents": {"coder": {}}})
 
     with pytest.raises(InvalidSettings, match=r"agents\.\w+\.(working_directory|prompt_file): "):
@@ -98,15 +100,13 @@ def test_an_edit_that_names_such_a_place_changes_nothing(home: Home, patch: dict
     assert stored(home) == {"agents": {"coder": {}}}
 
 
-def test_the_folder_of_all_agents_is_checked(home: Home) -> None:
+def test_the_workspace_path_is_checked(home: Home) -> None:
     with pytest.raises(InvalidSettings, match=r"workspace\.path: "):
         SettingsFile(home).update({"workspace": {"path": "/etc"}})
 
 
 @pytest.mark.parametrize("patch", PATCHES)
-def test_settings_of_an_earlier_version_stay_readable_and_other_edits_possible(
-    home: Home, patch: dict[str, object]
-) -> None:
+def test_existing_settings_with_a_forbidden_path_can_be_read_and_edited(home: Home, patch: dict[str, object]) -> None:
     write(home, patch)
 
     assert SettingsFile(home).read() is not None
@@ -115,7 +115,7 @@ def test_settings_of_an_earlier_version_stay_readable_and_other_edits_possible(
 
 
 @pytest.mark.parametrize("name", [".ssh", ".config/tool", ".aws"])
-def test_no_agent_works_where_the_users_keys_are(
+def test_a_folder_with_keys_cannot_be_a_workspace(
     home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))

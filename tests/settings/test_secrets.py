@@ -1,4 +1,4 @@
-"""Secrets are never shown, and what was shown in their place can be sent back without harm."""
+"""Secrets are masked, and masked values can be sent back without changing the secrets."""
 
 import json
 
@@ -29,7 +29,7 @@ json_objects = st.dictionaries(names, json_values, max_size=6)
         "AWS_SECRET_ACCESS_KEY", "Authorization", "verify-token", "private_key",
     ],
 )  # fmt: skip
-def test_a_name_tells_that_its_value_is_secret(name: str) -> None:
+def test_secret_names_are_recognised(name: str) -> None:
     assert is_secret(name)
 
 
@@ -38,7 +38,7 @@ def test_other_names_are_not_secret(name: str) -> None:
     assert not is_secret(name)
 
 
-def test_secrets_are_masked_wherever_they_stand() -> None:
+def test_secrets_are_masked_at_any_depth() -> None:
     raw: dict[str, object] = {
         "models": {"anthropic": {"model": "opus", "api_key": KEY}},
         "unknown": {"list": [{"token": "short"}, [{"password": 1234}]], "secret": [KEY, "tiny"]},
@@ -52,20 +52,20 @@ def test_secrets_are_masked_wherever_they_stand() -> None:
     }
 
 
-def test_what_is_not_set_is_shown_as_not_set() -> None:
+def test_empty_secrets_are_not_masked() -> None:
     raw: dict[str, object] = {"api_key": "", "token": None, "password": False}
 
     assert masked(raw) == raw
 
 
-def test_an_agent_may_be_called_secret() -> None:
+def test_an_agent_named_secret_is_not_masked() -> None:
     raw: dict[str, object] = {"agents": {"secret": {"name": "Agent", "model": "opus"}}}
 
     assert masked(raw) == raw
 
 
 @given(json_objects)
-def test_no_long_secret_is_left_in_what_is_shown(raw: dict[str, object]) -> None:
+def test_masked_settings_contain_no_long_secret(raw: dict[str, object]) -> None:
     raw["models"] = {"openai": {"api_key": KEY}}
 
     assert KEY in values(raw)
@@ -73,24 +73,24 @@ def test_no_long_secret_is_left_in_what_is_shown(raw: dict[str, object]) -> None
 
 
 @given(json_objects)
-def test_sending_back_what_was_shown_changes_nothing(raw: dict[str, object]) -> None:
+def test_merging_masked_settings_changes_nothing(raw: dict[str, object]) -> None:
     assert json.dumps(merge(raw, masked(raw))) == json.dumps(raw)
 
 
 @given(json_objects, json_objects)
-def test_a_patch_applied_twice_is_a_patch_applied_once(stored: dict[str, object], patch: dict[str, object]) -> None:
+def test_merging_a_patch_is_idempotent(stored: dict[str, object], patch: dict[str, object]) -> None:
     once = merged(stored, patch)
 
     assert merged(once, patch) == once
 
 
 @given(json_objects)
-def test_no_patch_changes_nothing(stored: dict[str, object]) -> None:
+def test_an_empty_patch_changes_nothing(stored: dict[str, object]) -> None:
     assert merged(stored, {}) == stored
 
 
 @given(json_objects, json_objects)
-def test_a_merge_leaves_both_sides_alone(stored: dict[str, object], patch: dict[str, object]) -> None:
+def test_a_merge_does_not_modify_its_arguments(stored: dict[str, object], patch: dict[str, object]) -> None:
     before = json.dumps([stored, patch])
 
     merged(stored, patch)
@@ -113,7 +113,7 @@ def test_a_merge_leaves_both_sides_alone(stored: dict[str, object], patch: dict[
         ({}, {"a": {"bb": {"ccc": None}}}, {"a": {"bb": {}}}),
     ],
 )
-def test_patches_follow_the_standard(stored: dict[str, object], patch: dict[str, object], result: object) -> None:
+def test_patches_follow_json_merge_patch(stored: dict[str, object], patch: dict[str, object], result: object) -> None:
     assert merged(stored, patch) == result
 
 
@@ -127,12 +127,12 @@ def test_a_new_secret_replaces_the_stored_one() -> None:
 
 @pytest.mark.parametrize("sent", [MASK, f"{MASK}xxxx"])
 @pytest.mark.parametrize("stored", [{}, {"openai": {"api_key": KEY}}, {"openai": "odd"}])
-def test_a_mask_that_fits_no_stored_secret_is_refused(stored: dict[str, object], sent: str) -> None:
+def test_a_mask_without_a_matching_secret_is_refused(stored: dict[str, object], sent: str) -> None:
     with pytest.raises(InvalidSettings, match=r"openai\.api_key: this is a masked value"):
         merge(stored, {"openai": {"api_key": sent}})
 
 
-def test_masked_items_of_a_list_find_their_secrets_when_the_list_changes() -> None:
+def test_masked_list_items_keep_their_secrets_when_the_list_changes() -> None:
     first, second = {"name": "one", "token": KEY}, {"name": "two", "token": "sk-ant-9876543210fedcba"}
     shown = [masked(first), masked(second)]
     stored: dict[str, object] = {"hooks": [first, second]}
@@ -143,7 +143,7 @@ def test_masked_items_of_a_list_find_their_secrets_when_the_list_changes() -> No
     assert merge(stored, {"hooks": [renamed, shown[1]]}) == {"hooks": [{**first, "name": "uno"}, second]}
 
 
-def test_secrets_of_a_list_that_look_alike_are_not_mixed_up() -> None:
+def test_ambiguous_masks_in_a_list_are_refused() -> None:
     stored: dict[str, object] = {"secret": ["aaaa", "bbbb"]}
 
     assert merge(stored, {"secret": [MASK, MASK]}) == stored
@@ -151,7 +151,7 @@ def test_secrets_of_a_list_that_look_alike_are_not_mixed_up() -> None:
         merge(stored, {"secret": [MASK]})
 
 
-def test_the_secrets_for_the_log_are_those_worth_hiding() -> None:
+def test_secrets_for_the_log_exclude_short_values() -> None:
     raw: dict[str, object] = {
         "models": {"openai": {"api_key": KEY, "model": "gpt"}},
         "hooks": [{"token": "abcdefgh"}, {"token": "abc"}],
@@ -167,7 +167,7 @@ def test_the_secrets_for_the_log_are_those_worth_hiding() -> None:
     ]
 
 
-def test_changed_names_are_dotted() -> None:
+def test_changed_names_are_dotted_paths() -> None:
     before = {"port": 1, "tls": {"cert": "a", "key": "b"}, "same": [1]}
     after = {"port": 2, "tls": {"cert": "a"}, "same": [1], "host": "x"}
 

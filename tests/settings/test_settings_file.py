@@ -1,4 +1,4 @@
-"""The settings file on a real disk: what is written, what is kept, what is refused."""
+"""The settings file on a real disk: writes, backups and refused content."""
 
 import json
 import os
@@ -22,13 +22,13 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def test_without_a_file_there_is_nothing_to_read(home: Home) -> None:
+def test_a_missing_file_is_read_as_none(home: Home) -> None:
     assert SettingsFile(home).read() is None
     assert SettingsFile(home).content() is None
     assert SettingsFile(home).stamp() is None
 
 
-def test_a_patch_is_merged_into_what_is_stored(home: Home) -> None:
+def test_a_patch_is_merged_into_the_stored_settings(home: Home) -> None:
     write(home, {"unknown": {"a": 1}, "agents": {"coder": {"model": "opus", "mine": True}}})
 
     loaded = SettingsFile(home).update({"agents": {"coder": {"name": "Coder"}, "writer": {}}, "unknown": {"b": None}})
@@ -42,7 +42,7 @@ def test_a_patch_is_merged_into_what_is_stored(home: Home) -> None:
     assert loaded.content == home.settings_file.read_bytes()
 
 
-def test_null_removes(home: Home) -> None:
+def test_null_removes_a_setting(home: Home) -> None:
     write(home, {"agents": {"coder": {"model": "opus"}, "writer": {}}})
 
     SettingsFile(home).update({"agents": {"coder": {"model": None}, "writer": None}})
@@ -50,7 +50,7 @@ def test_null_removes(home: Home) -> None:
     assert stored(home) == {"agents": {"coder": {}}}
 
 
-def test_the_file_is_readable_for_people_and_private(home: Home) -> None:
+def test_the_file_is_indented_and_private(home: Home) -> None:
     write(home, {"workspace": {"name": "Büro"}})
     home.settings_file.chmod(0o644)
 
@@ -74,7 +74,7 @@ def test_an_invalid_result_changes_nothing(home: Home) -> None:
     assert backups(home) == []
 
 
-def test_a_patch_may_mend_what_is_invalid(home: Home) -> None:
+def test_a_patch_can_fix_invalid_settings(home: Home) -> None:
     write(home, {"agents": {"coder": {"provider": "claud"}}, "mine": 1})
 
     SettingsFile(home).update({"agents": {"coder": {"provider": "anthropic"}}})
@@ -82,7 +82,7 @@ def test_a_patch_may_mend_what_is_invalid(home: Home) -> None:
     assert stored(home) == {"agents": {"coder": {"provider": "anthropic"}}, "mine": 1}
 
 
-def test_a_masked_file_sent_back_keeps_its_secrets_and_writes_nothing(home: Home) -> None:
+def test_updating_with_masked_settings_writes_nothing(home: Home) -> None:
     write(home, {"models": {"openai": {"api_key": "sk-0123456789abcdef"}}, "odd": {"token": "x", "null": None}})
     before = home.settings_file.stat()
     raw = stored(home)
@@ -94,7 +94,7 @@ def test_a_masked_file_sent_back_keeps_its_secrets_and_writes_nothing(home: Home
     assert backups(home) == []
 
 
-def test_a_change_is_made_from_what_is_stored_at_that_moment(home: Home) -> None:
+def test_an_edit_gets_the_stored_settings(home: Home) -> None:
     write(home, {"channels": {"enabled": ["discord"]}})
 
     def enable(raw: Mapping[str, object]) -> Mapping[str, object]:
@@ -105,13 +105,13 @@ def test_a_change_is_made_from_what_is_stored_at_that_moment(home: Home) -> None
     assert SettingsFile(home).edit(enable).settings.channels.enabled == ("discord", "telegram")
 
 
-def test_without_a_file_a_patch_starts_from_what_the_caller_has(home: Home) -> None:
+def test_a_patch_without_a_file_starts_from_the_given_settings(home: Home) -> None:
     SettingsFile(home).update({"default_agent": "tinyagi"}, without_file={"mine": 1})
 
     assert stored(home) == {"mine": 1, "default_agent": "tinyagi"}
 
 
-def test_the_first_version_is_written_once(home: Home) -> None:
+def test_create_does_not_replace_an_existing_file(home: Home) -> None:
     document = SettingsFile(home)
 
     first = document.create({"agents": {"a": {}}})
@@ -135,7 +135,7 @@ def test_the_first_version_is_written_once(home: Home) -> None:
         ('{"a": ' + "9" * 5000 + "}", 1, 1, "integer string"),
     ],
 )
-def test_what_is_not_json_is_told_with_line_and_column_and_left_alone(
+def test_invalid_json_is_reported_with_line_and_column_and_unchanged(
     home: Home, text: str, line: int, column: int, reason: str
 ) -> None:
     home.settings_file.write_text(text)
@@ -150,28 +150,28 @@ def test_what_is_not_json_is_told_with_line_and_column_and_left_alone(
     assert home.settings_file.read_text() == text
 
 
-def test_what_is_not_utf_8_is_told_with_its_place(home: Home) -> None:
+def test_invalid_utf_8_is_reported_with_line_and_column(home: Home) -> None:
     home.settings_file.write_bytes(b'{\n "name": "B\xfcro"}')
 
     with pytest.raises(UnreadableSettings, match="line 2, column 12: this is not UTF-8"):
         SettingsFile(home).read()
 
 
-def test_a_byte_order_mark_is_no_harm(home: Home) -> None:
+def test_a_byte_order_mark_is_ignored(home: Home) -> None:
     home.settings_file.write_bytes(b'\xef\xbb\xbf{"agents": {"coder": {}}}')
 
     assert SettingsFile(home).update({"mine": 1}).raw == {"agents": {"coder": {}}, "mine": 1}
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), "\ud800", {"\udfff": 1}])
-def test_what_json_cannot_hold_is_refused(home: Home, value: object) -> None:
+def test_a_value_without_a_json_form_is_refused(home: Home, value: object) -> None:
     with pytest.raises(InvalidSettings):
         SettingsFile(home).update({"unknown": value})
 
     assert not home.settings_file.exists()
 
 
-def test_a_patch_that_is_too_deep_is_refused(home: Home) -> None:
+def test_a_patch_nested_too_deeply_is_refused(home: Home) -> None:
     deep: dict[str, object] = {}
     for _ in range(5000):
         deep = {"x": deep}
@@ -182,7 +182,7 @@ def test_a_patch_that_is_too_deep_is_refused(home: Home) -> None:
         SettingsFile(home).create(deep)
 
 
-def test_a_broken_file_is_told_with_the_newest_good_version(home: Home) -> None:
+def test_the_error_for_a_broken_file_names_the_newest_valid_backup(home: Home) -> None:
     document = SettingsFile(home)
     document.update({"mine": 1})
     document.update({"mine": 2})
@@ -199,7 +199,7 @@ def test_a_broken_file_is_told_with_the_newest_good_version(home: Home) -> None:
     assert f"cp '{good}' '{home.settings_file}'" in str(caught.value)
 
 
-def test_invalid_settings_are_told_with_the_newest_good_version(home: Home) -> None:
+def test_the_error_for_invalid_settings_names_the_newest_valid_backup(home: Home) -> None:
     document = SettingsFile(home)
     document.update({"mine": 1})
     write(home, {"agents": {"coder": {"provider": "claud"}}})
@@ -211,7 +211,7 @@ def test_invalid_settings_are_told_with_the_newest_good_version(home: Home) -> N
     assert caught.value.file == home.settings_file
 
 
-def test_without_a_good_version_none_is_offered(home: Home) -> None:
+def test_the_error_names_no_backup_when_none_is_valid(home: Home) -> None:
     home.settings_file.write_text("{")
 
     with pytest.raises(UnreadableSettings, match="Fix it there; nothing was changed") as caught:
@@ -220,7 +220,7 @@ def test_without_a_good_version_none_is_offered(home: Home) -> None:
     assert caught.value.backup is None
 
 
-def test_the_last_five_versions_are_kept_also_of_what_people_wrote(home: Home) -> None:
+def test_the_last_five_versions_are_backed_up_including_edits_by_hand(home: Home) -> None:
     document = SettingsFile(home)
     for number in range(4):
         document.update({"mine": number})
@@ -247,7 +247,7 @@ def test_backups_stay_in_order_when_the_clock_is_set_back(home: Home) -> None:
     assert [json.loads(path.read_text())["mine"] for path in backups(home)] == [0, 1, 2]
 
 
-def test_a_version_is_remembered_once(home: Home) -> None:
+def test_a_version_is_backed_up_once(home: Home) -> None:
     document = SettingsFile(home)
     write(home, {"mine": 1})
 
@@ -271,7 +271,7 @@ def test_a_link_stays_a_link(home: Home, tmp_path: Path) -> None:
     assert len(backups(home)) == 2
 
 
-def test_a_link_to_nothing_yet_is_followed(home: Home, tmp_path: Path) -> None:
+def test_a_link_to_a_missing_file_is_followed(home: Home, tmp_path: Path) -> None:
     home.settings_file.symlink_to(tmp_path / "later.json")
 
     SettingsFile(home).create({"mine": 1})
@@ -279,7 +279,7 @@ def test_a_link_to_nothing_yet_is_followed(home: Home, tmp_path: Path) -> None:
     assert json.loads((tmp_path / "later.json").read_text()) == {"mine": 1}
 
 
-def test_a_link_that_leads_to_itself_is_an_error(home: Home) -> None:
+def test_a_link_to_itself_is_refused(home: Home) -> None:
     home.settings_file.symlink_to(home.settings_file)
 
     with pytest.raises(SettingsFailed):
@@ -288,7 +288,7 @@ def test_a_link_that_leads_to_itself_is_an_error(home: Home) -> None:
         SettingsFile(home).update({})
 
 
-def test_what_the_file_system_refuses_is_a_sentence(home: Home) -> None:
+def test_a_file_system_error_is_reported(home: Home) -> None:
     home.settings_file.mkdir()
 
     with pytest.raises(SettingsFailed, match="cannot be read"):
@@ -297,7 +297,7 @@ def test_what_the_file_system_refuses_is_a_sentence(home: Home) -> None:
         SettingsFile(Home(home.path / "missing")).update({})
 
 
-def test_a_full_disk_leaves_the_old_file(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_keeps_the_old_file(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     write(home, {"mine": 1})
 
     def full(descriptor: int) -> None:
@@ -314,7 +314,7 @@ def test_a_full_disk_leaves_the_old_file(home: Home, monkeypatch: pytest.MonkeyP
     assert {path.name for path in home.path.iterdir() if path.is_file()} == {"settings.json", ".settings.json.lock"}
 
 
-def test_content_is_durable_before_it_takes_its_place_and_so_is_the_place(
+def test_a_write_syncs_the_file_before_and_the_folder_after_the_replace(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     steps = []
@@ -336,7 +336,7 @@ def test_content_is_durable_before_it_takes_its_place_and_so_is_the_place(
     assert home.settings_file.read_bytes() == b"{}"
 
 
-def test_nobody_waits_for_ever_for_the_lock(home: Home) -> None:
+def test_waiting_for_the_lock_times_out(home: Home) -> None:
     write(home, {"mine": 1})
 
     with (
@@ -344,7 +344,7 @@ def test_nobody_waits_for_ever_for_the_lock(home: Home) -> None:
         pytest.raises(SettingsBusy, match=r"keeps .*settings\.json locked"),
         settings_file.locked(home.settings_file, patience=timedelta()),
     ):
-        pytest.fail("two hold the lock")
+        pytest.fail("the lock is held twice")
 
     assert SettingsFile(home).update({"mine": 2}).raw == {"mine": 2}
 
@@ -368,7 +368,7 @@ def test_secrets_of_a_loaded_file_are_not_in_its_repr(home: Home) -> None:
     assert "hidden" not in repr(loaded)
 
 
-def test_a_file_is_made_private_without_being_changed(home: Home) -> None:
+def test_make_private_does_not_change_the_content(home: Home) -> None:
     write(home, {"mine": 1})
     home.settings_file.chmod(0o644)
 

@@ -1,4 +1,4 @@
-"""Settings that have no effect are reported with the name that may be meant."""
+"""Settings without effect are reported with a suggestion."""
 
 import logging
 from typing import Any
@@ -30,7 +30,7 @@ BUDGET = "limits.daily_costs is not a setting and has no effect. Did you mean li
         ({"house_rules": {"tea": 5}}, "house_rules is not a setting and has no effect."),
     ],
 )
-def test_a_name_that_is_not_known_is_reported(raw: dict[str, Any], sentence: str) -> None:
+def test_an_unknown_name_is_reported(raw: dict[str, Any], sentence: str) -> None:
     (found,) = unknown_settings(raw)
 
     assert found.endswith(sentence)
@@ -51,17 +51,17 @@ def test_known_names_legacy_names_and_notes_are_not_reported(raw: dict[str, Any]
     assert unknown_settings(raw) == ()
 
 
-def test_a_file_full_of_them_is_reported_in_a_few_lines() -> None:
+def test_many_unknown_names_are_reported_in_a_few_lines() -> None:
     assert len(unknown_settings({f"x{number}": 1 for number in range(500)})) == 21
 
 
-def test_the_start_says_so(home: Home) -> None:
+def test_unknown_names_are_printed_at_the_start(home: Home) -> None:
     write(home, {"limits": {"daily_costs": 5}})
 
     assert BUDGET in ensure_settings(home, {}, which=lambda _: None)
 
 
-async def test_an_edit_by_hand_is_logged_once(home: Home, caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_unknown_name_in_an_edit_is_logged_once(home: Home, caplog: pytest.LogCaptureFixture) -> None:
     write(home, {})
     live = LiveSettings(SettingsFile(home))
     for queue in ({}, {"max_runs": 2}):

@@ -17,7 +17,7 @@ async def start(home: Home, *words: str) -> asyncio.subprocess.Process:
     return await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
 
 
-async def test_processes_that_write_at_once_lose_nothing(home: Home) -> None:
+async def test_concurrent_writers_lose_nothing(home: Home) -> None:
     write(home, {"theirs": {"kept": True}})
     many = 40
 
@@ -34,7 +34,7 @@ async def test_processes_that_write_at_once_lose_nothing(home: Home) -> None:
     assert len(backups(home)) == 5
 
 
-async def test_a_writer_killed_at_any_moment_leaves_a_whole_file_and_no_lock(home: Home) -> None:
+async def test_a_killed_writer_leaves_a_complete_file_and_no_lock(home: Home) -> None:
     dice = random.Random(7)
     acknowledged = 0
     for _ in range(KILLS):
@@ -42,7 +42,7 @@ async def test_a_writer_killed_at_any_moment_leaves_a_whole_file_and_no_lock(hom
         assert writer.stdout is not None
         try:
             acknowledged = int(await writer.stdout.readline())
-            # The random moment, anywhere in a save.
+            # A random time within a save.
             await asyncio.sleep(dice.random() * 0.02)
         finally:
             writer.kill()
@@ -60,7 +60,7 @@ async def test_a_writer_killed_at_any_moment_leaves_a_whole_file_and_no_lock(hom
     assert SettingsFile(home).update({"mine": 1}).raw["mine"] == 1
 
 
-async def test_a_death_before_every_single_step_leaves_the_old_or_the_new_file(home: Home) -> None:
+async def test_a_crash_before_any_step_leaves_the_old_or_the_new_file(home: Home) -> None:
     writer = await start(home, "die")
     output, _ = await writer.communicate()
     assert writer.returncode == 0

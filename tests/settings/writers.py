@@ -1,4 +1,4 @@
-"""Processes that write settings at the same time, or die in the middle of it."""
+"""Processes that write settings at the same time, or die during a write."""
 
 import json
 import os
@@ -11,11 +11,11 @@ from tinyagi.settings.home import Home
 from tinyagi.settings.settings_file import SettingsFile
 
 STEPS = ("open", "fsync", "replace", "unlink", "close")
-"""System calls that a save consists of; each one is a place to die before."""
+"""System calls of a save; the child dies before one of them."""
 
 
 def add_names(home: Home, name: str, many: int) -> None:
-    """Add entries of our own and append to a list that all writers share."""
+    """Add own entries and append to a list that all writers share."""
     document = SettingsFile(home)
     for number in range(many):
         document.update({"mine": {f"{name}-{number}": True}})
@@ -23,15 +23,15 @@ def add_names(home: Home, name: str, many: int) -> None:
 
 
 def write_for_ever(home: Home) -> None:
-    """Write numbers that only grow, each one twice, until the process is killed."""
+    """Write growing numbers, each one twice, until the process is killed."""
     document = SettingsFile(home)
     for number in count(_first_number(document)):
         document.update({"first": number, "padding": "x" * 20_000, "second": number})
         print(number, flush=True)  # noqa: T201 - the parent reads which ones were acknowledged
 
 
-def die_everywhere(home: Home) -> None:
-    """Save again and again in children that end just before their first, second, … system call; tell what they leave.
+def die_at_every_step(home: Home) -> None:
+    """Save in children that die before their first, second, … system call, and print the result.
 
     Each line is the file's content after such a death, the newest backup's, and that after the next save.
     """
@@ -87,4 +87,4 @@ if __name__ == "__main__":
         case "for-ever":
             write_for_ever(home)
         case "die":
-            die_everywhere(home)
+            die_at_every_step(home)
