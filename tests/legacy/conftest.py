@@ -1,4 +1,4 @@
-"""An old home, a new one, and what a takeover made of them."""
+"""An old home, a new home, and helpers for imports."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -32,7 +32,7 @@ def old(tmp_path: Path) -> OldHome:
 
 @pytest.fixture
 def home(tmp_path: Path) -> Home:
-    """A home that is not there yet."""
+    """A home that does not exist yet."""
     return Home(tmp_path / "new")
 
 
@@ -40,7 +40,7 @@ async def planned(old: OldHome, home: Home) -> ImportPlan:
     return await make_plan(old, home, now=NOW)
 
 
-async def taken_over(old: OldHome, home: Home) -> ImportReport:
+async def imported(old: OldHome, home: Home) -> ImportReport:
     return await apply_plan(await planned(old, home), now=NOW)
 
 
@@ -55,7 +55,7 @@ def part(plan: ImportPlan, name: str) -> PlanPart:
 
 
 def reasons(plan: ImportPlan, name: str) -> dict[str, str]:
-    """Why things stayed behind, by their names."""
+    """The reasons for skipped things, by name."""
     return {one.name: one.reason for one in part(plan, name).skipped}
 
 

@@ -1,8 +1,8 @@
-"""A takeover that is killed with -9 before its first step, before its second, and so on, each time into another home.
+"""An import that is killed with -9 before its first step, before its second, and so on, each time into another home.
 
-Where it died it is begun once more, dies again, and is then left to come to its end. A step is a file that takes its
-place or a write of the store. Every attempt is a process of its own, made by fork before any thread is: to import
-everything anew for each would take most of the time. Prints how many homes there are.
+After a kill the import is started again, killed again, and then left to finish. A step is a renamed file or a write of
+the store. Every attempt is a forked process, because importing all modules again would take most of the time. The fork
+comes before any thread is started. Prints the number of homes.
 """
 
 import asyncio
@@ -23,14 +23,14 @@ from tinyagi.store.writer import Writer
 NOW = 1_790_000_000_000
 
 
-async def take_over(old: OldHome, home: Home, *, die_before: int) -> None:
+async def import_home(old: OldHome, home: Home, *, die_before: int) -> None:
     plan = await make_plan(old, home, now=NOW)
-    # To look takes no step: it uses a store of its own, elsewhere.
-    _watch(_mortal(die_before))
+    # Planning takes no step: it uses another store.
+    _watch(_killer(die_before))
     await apply_plan(plan, now=NOW)
 
 
-def _mortal(last: int) -> Callable[[], None]:
+def _killer(last: int) -> Callable[[], None]:
     steps = count(1)
 
     def step() -> None:
@@ -52,12 +52,12 @@ def _watch(step: Callable[[], None]) -> None:
 
 
 def attempt(old: OldHome, home: Home, *, die_before: int = 0) -> bool:
-    """False when it died."""
+    """False when it was killed."""
     pid = os.fork()
     if pid == 0:
         code = 1
         try:
-            asyncio.run(take_over(old, home, die_before=die_before))
+            asyncio.run(import_home(old, home, die_before=die_before))
             code = 0
         finally:
             os._exit(code)

@@ -1,4 +1,4 @@
-"""Carrying a plan out: everything arrives, once, and nothing of the old or of the new home is lost."""
+"""Applying a plan: everything is imported once, and nothing of the old or the new home is lost."""
 
 import os
 import sqlite3
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.legacy.conftest import BOARD, NOW, board_of, part, planned, reasons, store_of, taken_over
+from tests.legacy.conftest import BOARD, NOW, board_of, imported, part, planned, reasons, store_of
 from tests.support.old_home import PAIRING, contents, make_old_home, write_json
 from tinyagi.domain.board import NewProject, NewTask, ProjectId, TaskId, TaskStatus
 from tinyagi.domain.errors import Conflict
@@ -21,8 +21,8 @@ from tinyagi.settings.first_run import ensure_settings
 from tinyagi.settings.home import Home
 
 
-async def test_everything_arrives(old: OldHome, home: Home) -> None:
-    await taken_over(old, home)
+async def test_everything_is_imported(old: OldHome, home: Home) -> None:
+    await imported(old, home)
 
     async with store_of(home) as store:
         assert (await store.queue.depth()).dead == 1
@@ -43,8 +43,8 @@ async def test_everything_arrives(old: OldHome, home: Home) -> None:
         assert (home.path / name).read_bytes() == (old.path / name).read_bytes()
 
 
-async def test_ids_numbers_and_dates_are_those_of_the_old_home(old: OldHome, home: Home) -> None:
-    await taken_over(old, home)
+async def test_ids_numbers_and_dates_are_kept(old: OldHome, home: Home) -> None:
+    await imported(old, home)
 
     async with store_of(home) as store:
         project, _ = await store.board.projects()
@@ -52,7 +52,7 @@ async def test_ids_numbers_and_dates_are_those_of_the_old_home(old: OldHome, hom
         comments = await store.board.comments(boxes.id)
         later = await store.board.add_task(NewTask("Draw a cloud", project_id=project.id))
         people = await store.pairing.approved()
-    # The original of these wrote seconds.
+    # The original stored these in seconds.
     assert (project.id, project.prefix, project.created_at) == ("proj_1", "SD", 100_000)
     assert (boxes.number, boxes.identifier, boxes.project_id) == (2, "SD-2", "proj_1")
     assert (boxes.created_at, boxes.updated_at) == (110_000, 120_000)
@@ -64,10 +64,10 @@ async def test_ids_numbers_and_dates_are_those_of_the_old_home(old: OldHome, hom
     ]
 
 
-async def test_tasks_in_progress_are_not_sent_again_and_stand_in_their_old_order(old: OldHome, home: Home) -> None:
+async def test_tasks_in_progress_are_not_sent_again_and_keep_their_order(old: OldHome, home: Home) -> None:
     (old.path / "tinyclaw.db").unlink()
 
-    await taken_over(old, home)
+    await imported(old, home)
 
     async with store_of(home) as store:
         depth = await store.queue.depth()
@@ -76,16 +76,16 @@ async def test_tasks_in_progress_are_not_sent_again_and_stand_in_their_old_order
     assert [task.title for task in column] == ["Draw the arrows", "Draw the boxes"]
 
 
-async def test_the_old_home_stays_as_it_is(old: OldHome, home: Home) -> None:
+async def test_the_old_home_is_unchanged(old: OldHome, home: Home) -> None:
     before = contents(old.path)
 
-    await taken_over(old, home)
+    await imported(old, home)
 
     assert contents(old.path) == before
 
 
-async def test_a_new_home_and_all_that_is_in_it_is_private(old: OldHome, home: Home) -> None:
-    report = await taken_over(old, home)
+async def test_a_new_home_and_its_content_are_private(old: OldHome, home: Home) -> None:
+    report = await imported(old, home)
 
     assert report.backup is not None
     for path in (home.path, *home.path.rglob("*")):
@@ -95,11 +95,11 @@ async def test_a_new_home_and_all_that_is_in_it_is_private(old: OldHome, home: H
     assert stat.S_IMODE(home.settings_file.stat().st_mode) == 0o600
 
 
-async def test_a_backup_holds_both_homes_as_they_were(old: OldHome, home: Home) -> None:
+async def test_the_backup_has_both_homes_before_the_import(old: OldHome, home: Home) -> None:
     ensure_settings(home, {}, which=lambda _: None)
     settings = home.settings_file.read_bytes()
 
-    report = await taken_over(old, home)
+    report = await imported(old, home)
 
     assert report.backup is not None
     assert report.backup.parent == home.backups
@@ -111,10 +111,10 @@ async def test_a_backup_holds_both_homes_as_they_were(old: OldHome, home: Home) 
             assert copy.execute(f"SELECT count(*) FROM {table}").fetchone()[0] in {4, 5}  # noqa: S608
 
 
-async def test_a_home_is_taken_over_in_its_place(tmp_path: Path) -> None:
+async def test_a_home_can_be_imported_in_place(tmp_path: Path) -> None:
     home = Home(make_old_home(tmp_path / "home"))
 
-    report = await taken_over(OldHome(home.path), home)
+    report = await imported(OldHome(home.path), home)
 
     assert report.backup is not None
     async with store_of(home) as store:
@@ -126,10 +126,10 @@ async def test_a_home_is_taken_over_in_its_place(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("in_place", [False, True], ids=["elsewhere", "in place"])
-async def test_a_second_takeover_takes_nothing(tmp_path: Path, home: Home, in_place: bool) -> None:
+async def test_a_second_import_changes_nothing(tmp_path: Path, home: Home, in_place: bool) -> None:
     old = OldHome(make_old_home(tmp_path / "old"))
     home = Home(old.path) if in_place else home
-    await taken_over(old, home)
+    await imported(old, home)
 
     again = await planned(old, home)
 
@@ -140,8 +140,8 @@ async def test_a_second_takeover_takes_nothing(tmp_path: Path, home: Home, in_pl
     assert part(again, "messages").there == 5
 
 
-async def test_what_was_removed_after_a_takeover_does_not_come_back(old: OldHome, home: Home) -> None:
-    await taken_over(old, home)
+async def test_things_removed_after_an_import_are_not_imported_again(old: OldHome, home: Home) -> None:
+    await imported(old, home)
     async with store_of(home) as store:
         await store.pairing.unpair("telegram", "42")
         for schedule in await store.schedules.all():
@@ -154,12 +154,12 @@ async def test_what_was_removed_after_a_takeover_does_not_come_back(old: OldHome
     assert not again.changes_anything
 
 
-async def test_who_was_approved_in_both_homes_does_not_come_back_either(old: OldHome, home: Home) -> None:
+async def test_a_person_approved_in_both_homes_is_not_imported_again(old: OldHome, home: Home) -> None:
     home.prepare()
     mine = PairedSender("telegram", "42", "My Ada", 1, None)
     async with store_of(home) as store:
         await store.pairing.import_people([mine])
-    report = await taken_over(old, home)
+    report = await imported(old, home)
     assert part(report.plan, "pairings").names == ("discord 99",)
     async with store_of(home) as store:
         assert mine in await store.pairing.approved()
@@ -168,8 +168,8 @@ async def test_who_was_approved_in_both_homes_does_not_come_back_either(old: Old
     assert not (await planned(old, home)).changes_anything
 
 
-async def test_what_belongs_to_something_that_was_deleted_comes_without_it(old: OldHome, home: Home) -> None:
-    await taken_over(old, home)
+async def test_a_task_of_a_deleted_project_is_imported_without_it(old: OldHome, home: Home) -> None:
+    await imported(old, home)
     async with store_of(home) as store:
         await store.board.delete_project(ProjectId("proj_1"))
         await store.board.delete_task(TaskId("task_2"))
@@ -177,7 +177,7 @@ async def test_what_belongs_to_something_that_was_deleted_comes_without_it(old: 
         board.execute("INSERT INTO tasks VALUES ('task_5', 6, 'New', '', 'todo', '', '', 'proj_1', 0, 300, 300)")
         board.execute("INSERT INTO comments VALUES ('cmt_3', 'task_2', 'Ada', 'user', 'Where is it?', 310)")
 
-    report = await taken_over(old, home)
+    report = await imported(old, home)
 
     assert reasons(report.plan, "tasks")["New"] == "its project is gone: it is imported without one"
     assert reasons(report.plan, "comments") == {"cmt_3": "there is no task task_2"}
@@ -185,24 +185,24 @@ async def test_what_belongs_to_something_that_was_deleted_comes_without_it(old: 
         assert (await store.board.task(TaskId("task_5"))).identifier == "T-4"
 
 
-async def test_what_is_added_to_the_old_home_later_comes_along_the_next_time(old: OldHome, home: Home) -> None:
-    await taken_over(old, home)
+async def test_later_additions_to_the_old_home_are_imported_next_time(old: OldHome, home: Home) -> None:
+    await imported(old, home)
     approved = [*PAIRING["approved"], {"channel": "telegram", "senderId": "77", "sender": "Cy"}]  # type: ignore[misc]
     write_json(old.path / "pairing.json", {"approved": approved})
 
-    report = await taken_over(old, home)
+    report = await imported(old, home)
 
     assert part(report.plan, "pairings").names == ("telegram 77",)
     async with store_of(home) as store:
         assert len(await store.pairing.approved()) == 3
 
 
-async def test_two_queues_are_not_made_one_and_all_else_comes_along(old: OldHome, home: Home) -> None:
+async def test_an_old_queue_is_skipped_when_the_new_home_has_messages(old: OldHome, home: Home) -> None:
     home.prepare()
     async with store_of(home) as store:
         await store.queue.enqueue(NewMessage(channel="cli", sender="Ada", message="mine", agent=AgentId("tinyagi")))
 
-    report = await taken_over(old, home)
+    report = await imported(old, home)
 
     (left,) = reasons(report.plan, "queue").items()
     assert left[0] == f"{old.path / 'tinyclaw.db'} (8 rows)"
@@ -212,14 +212,14 @@ async def test_two_queues_are_not_made_one_and_all_else_comes_along(old: OldHome
         assert await board_of(store) == BOARD
 
 
-async def test_a_new_home_whose_database_was_moved_away_takes_everything_anew(old: OldHome, home: Home) -> None:
+async def test_everything_is_imported_again_after_the_database_was_moved_away(old: OldHome, home: Home) -> None:
     home.prepare()
     async with store_of(home) as store:
         await store.queue.enqueue(NewMessage(channel="cli", sender="Ada", message="mine", agent=AgentId("tinyagi")))
-    await taken_over(old, home)
+    await imported(old, home)
     home.database.rename(home.path / "mine.db")
 
-    await taken_over(old, home)
+    await imported(old, home)
 
     async with store_of(home) as store:
         assert (await store.queue.depth()).dead == 1
@@ -227,24 +227,24 @@ async def test_a_new_home_whose_database_was_moved_away_takes_everything_anew(ol
         assert len(await store.pairing.approved()) == 2
 
 
-async def test_a_queue_that_nobody_has_used_makes_room(old: OldHome, home: Home) -> None:
+async def test_an_unused_queue_is_replaced(old: OldHome, home: Home) -> None:
     home.prepare()
     async with store_of(home):
         pass
 
-    await taken_over(old, home)
+    await imported(old, home)
 
     async with store_of(home) as store:
         assert (await store.queue.depth()).dead == 1
 
 
-async def test_a_board_that_is_there_keeps_its_names_and_places(old: OldHome, home: Home) -> None:
+async def test_an_existing_board_keeps_its_prefixes_and_order(old: OldHome, home: Home) -> None:
     home.prepare()
     async with store_of(home) as store:
         mine = await store.board.add_project(NewProject("Slow dance", prefix="SD"))
         await store.board.add_task(NewTask("Lead", project_id=mine.id, status=TaskStatus.IN_PROGRESS))
 
-    report = await taken_over(old, home)
+    report = await imported(old, home)
 
     async with store_of(home) as store:
         board = await board_of(store)
@@ -258,13 +258,13 @@ async def test_a_board_that_is_there_keeps_its_names_and_places(old: OldHome, ho
     }
 
 
-async def test_a_number_that_is_taken_is_not_given_twice(old: OldHome, home: Home) -> None:
+async def test_an_imported_task_with_a_taken_number_gets_the_next_one(old: OldHome, home: Home) -> None:
     home.prepare()
     async with store_of(home) as store:
         for _ in range(3):
             await store.board.add_task(NewTask("Mine"))
 
-    report = await taken_over(old, home)
+    report = await imported(old, home)
 
     assert reasons(report.plan, "tasks")["Water the plants"] == "its number 3 is taken: it gets the next one"
     async with store_of(home) as store:
@@ -272,7 +272,7 @@ async def test_a_number_that_is_taken_is_not_given_twice(old: OldHome, home: Hom
         assert [board[name][0] for name in ("T-3", "T-4")] == ["Mine", "Water the plants"]
 
 
-async def test_files_that_are_there_are_not_overwritten_and_links_are_not_followed_out(
+async def test_existing_files_are_not_overwritten_and_outside_links_not_followed(
     tmp_path: Path, old: OldHome, home: Home
 ) -> None:
     (tmp_path / "secret.txt").write_text("secret")
@@ -284,7 +284,7 @@ async def test_files_that_are_there_are_not_overwritten_and_links_are_not_follow
     home.prepare()
     (home.files / "report.pdf").write_text("mine")
 
-    report = await taken_over(old, home)
+    report = await imported(old, home)
 
     assert (home.files / "report.pdf").read_text() == "mine"
     assert (home.files / "in.txt").read_bytes() == b"%PDF"
@@ -300,15 +300,15 @@ async def test_files_that_are_there_are_not_overwritten_and_links_are_not_follow
     assert not list(home.path.rglob("secret.txt"))
 
 
-async def test_set_up_after_a_takeover_changes_nothing(old: OldHome, home: Home) -> None:
-    await taken_over(old, home)
+async def test_set_up_after_an_import_changes_nothing(old: OldHome, home: Home) -> None:
+    await imported(old, home)
     before = contents(home.path)
 
     for _ in range(2):
         ensure_settings(home, {}, which=lambda _: None)
 
     after = contents(home.path)
-    # Set-up makes the folders that a home has, and touches no file.
+    # Set-up creates the folders of a home and changes no file.
     assert {name: content for name, content in after.items() if content != "a folder"} == {
         name: content for name, content in before.items() if content != "a folder"
     }
@@ -316,7 +316,7 @@ async def test_set_up_after_a_takeover_changes_nothing(old: OldHome, home: Home)
 
 @pytest.mark.parametrize("content", ["{pid}", "{pid}\n", '{{"pid": {pid}, "port": 3777}}'])
 @pytest.mark.parametrize("where", ["old", "home"])
-async def test_a_running_daemon_keeps_a_takeover_away(old: OldHome, home: Home, where: str, content: str) -> None:
+async def test_an_import_is_refused_while_a_daemon_runs(old: OldHome, home: Home, where: str, content: str) -> None:
     plan = await planned(old, home)
     path = old.path if where == "old" else home.path
     path.mkdir(exist_ok=True)
@@ -329,11 +329,11 @@ async def test_a_running_daemon_keeps_a_takeover_away(old: OldHome, home: Home, 
     assert contents(home.path) == before
 
 
-async def test_a_pid_file_that_is_older_than_its_process_keeps_nobody_away(old: OldHome, home: Home) -> None:
+async def test_a_stale_pid_file_does_not_prevent_an_import(old: OldHome, home: Home) -> None:
     file = old.path / "tinyagi.pid"
     file.write_text(str(os.getpid()))
     os.utime(file, (1_000_000_000, 1_000_000_000))
 
-    report = await taken_over(old, home)
+    report = await imported(old, home)
 
     assert report.was_applied

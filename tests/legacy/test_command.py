@@ -16,7 +16,7 @@ from tinyagi.settings.home import Home
 
 
 @pytest.fixture(autouse=True)
-def _nobody_s_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def _no_tinyclaw_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("TINYCLAW_HOME", str(tmp_path / "none"))
 
 
@@ -40,7 +40,7 @@ def test_a_dry_run_shows_the_plan_and_changes_nothing(old: OldHome, home: Home) 
     assert not home.path.exists()
 
 
-def test_yes_takes_over_and_says_where_the_backup_is(old: OldHome, home: Home) -> None:
+def test_yes_imports_and_prints_the_path_of_the_backup(old: OldHome, home: Home) -> None:
     result = call("--from", old.path, "--home", home.path, "--yes")
 
     assert result.exit_code == 0, result.output
@@ -51,7 +51,7 @@ def test_yes_takes_over_and_says_where_the_backup_is(old: OldHome, home: Home) -
     assert list(home.backups.glob("migration-*")) == [backup]
 
 
-def test_without_a_terminal_nobody_can_say_yes(old: OldHome, home: Home) -> None:
+def test_yes_is_required_without_a_terminal(old: OldHome, home: Home) -> None:
     result = call("--from", old.path, "--home", home.path)
 
     assert result.exit_code == 2
@@ -60,7 +60,7 @@ def test_without_a_terminal_nobody_can_say_yes(old: OldHome, home: Home) -> None
 
 
 @pytest.mark.parametrize("option", ["--dry-run", "--yes"])
-def test_json_is_all_that_stands_on_stdout_and_holds_no_secret(old: OldHome, home: Home, option: str) -> None:
+def test_stdout_is_json_without_secrets(old: OldHome, home: Home, option: str) -> None:
     result = call("--from", old.path, "--home", home.path, option, "--json")
 
     report = json.loads(result.stdout)
@@ -81,7 +81,7 @@ def test_json_alone_is_refused(old: OldHome, home: Home) -> None:
     assert "--dry-run" in result.stderr
 
 
-def test_nothing_found_is_said_and_is_no_failure(home: Home) -> None:
+def test_a_missing_old_home_is_reported_and_no_failure(home: Home) -> None:
     result = call("--home", home.path)
 
     assert result.exit_code == 0
@@ -90,7 +90,7 @@ def test_nothing_found_is_said_and_is_no_failure(home: Home) -> None:
     assert not home.path.exists()
 
 
-def test_a_running_daemon_is_named_with_the_remedy(old: OldHome, home: Home) -> None:
+def test_a_running_daemon_is_reported_with_the_remedy(old: OldHome, home: Home) -> None:
     (old.path / "tinyagi.pid").write_text(str(os.getpid()))
 
     result = call("--from", old.path, "--home", home.path, "--yes")
@@ -100,7 +100,9 @@ def test_a_running_daemon_is_named_with_the_remedy(old: OldHome, home: Home) -> 
     assert not home.path.exists()
 
 
-def test_the_home_of_tinyclaw_is_found_by_itself(old: OldHome, home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_home_of_tinyclaw_is_found_without_an_option(
+    old: OldHome, home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TINYCLAW_HOME", str(old.path))
 
     result = call("--home", home.path, "--dry-run", "--json")

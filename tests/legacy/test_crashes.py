@@ -1,4 +1,4 @@
-"""A takeover that dies, wherever it does, is completed by the next one: nothing is missing, nothing is there twice."""
+"""An import killed at any step is completed by the next one, without gaps or duplicates."""
 
 import asyncio
 import json
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.legacy.conftest import BOARD, board_of, part, planned, store_of, taken_over
+from tests.legacy.conftest import BOARD, board_of, imported, part, planned, store_of
 from tests.support.old_home import write_json
 from tinyagi.domain.board import TaskId
 from tinyagi.legacy.old_home import OldHome
@@ -17,12 +17,10 @@ from tinyagi.settings.home import Home
 
 
 @pytest.mark.timeout(120)
-async def test_a_takeover_that_is_killed_before_any_of_its_steps_ends_as_an_undisturbed_one(
-    tmp_path: Path, old: OldHome
-) -> None:
-    calm = Home(tmp_path / "calm")
-    await taken_over(old, calm)
-    expected = await _everything(calm)
+async def test_an_import_killed_before_any_step_is_completed_by_the_next_one(tmp_path: Path, old: OldHome) -> None:
+    undisturbed = Home(tmp_path / "undisturbed")
+    await imported(old, undisturbed)
+    expected = await _everything(undisturbed)
 
     homes = await _killed_at_every_step(old, tmp_path / "killed")
 
@@ -32,18 +30,16 @@ async def test_a_takeover_that_is_killed_before_any_of_its_steps_ends_as_an_undi
         assert await _everything(home) == expected, home
 
 
-async def test_what_was_stored_and_not_noted_is_noted_the_next_time_and_does_not_come_back(
-    old: OldHome, home: Home
-) -> None:
-    await taken_over(old, home)
+async def test_rows_missing_in_the_ledger_are_added_to_it_and_not_imported_again(old: OldHome, home: Home) -> None:
+    await imported(old, home)
     noted = json.loads((home.path / LEDGER_NAME).read_bytes())
-    # The store does not say which comments it has, so they would be counted as new.
+    # The store does not list its comments, so they would count as new.
     write_json(home.path / LEDGER_NAME, {name: noted[name] for name in ("databases", "comments")})
     plan = await planned(old, home)
     assert [one.name for one in plan.parts if one.taken] == []
     assert plan.changes_anything
 
-    await taken_over(old, home)
+    await imported(old, home)
 
     assert json.loads((home.path / LEDGER_NAME).read_bytes()) == noted
     async with store_of(home) as store:
@@ -52,8 +48,8 @@ async def test_what_was_stored_and_not_noted_is_noted_the_next_time_and_does_not
     assert not (await planned(old, home)).changes_anything
 
 
-async def test_a_copy_that_had_taken_its_place_when_the_takeover_died_is_recognised(old: OldHome, home: Home) -> None:
-    await taken_over(old, home)
+async def test_a_database_copied_before_a_crash_is_recognised(old: OldHome, home: Home) -> None:
+    await imported(old, home)
     ledger = json.loads((home.path / LEDGER_NAME).read_bytes())
     assert set(ledger["databases"].values()) == {"done"}
     write_json(home.path / LEDGER_NAME, {**ledger, "databases": dict.fromkeys(ledger["databases"], "begun")})
@@ -65,9 +61,9 @@ async def test_a_copy_that_had_taken_its_place_when_the_takeover_died_is_recogni
 
 
 async def _everything(home: Home) -> dict[str, object]:
-    """What the store, the settings and the folders hold, without what every takeover makes anew."""
+    """The content of store, settings and folders, without the parts that differ for every import."""
     noted = json.loads((home.path / LEDGER_NAME).read_bytes())
-    # A copy that was about to take its place and has done so may stay noted as such.
+    # A copy that was finished may still be noted as begun.
     del noted["databases"]
     async with store_of(home) as store:
         return {

@@ -1,4 +1,4 @@
-"""Looking at an old home: what is found, what is said, and that nothing is touched."""
+"""The plan for an old home: what it finds and reports, and that it changes nothing."""
 
 import sqlite3
 from contextlib import closing
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.legacy.conftest import part, planned, reasons, taken_over
+from tests.legacy.conftest import imported, part, planned, reasons
 from tests.support.old_home import contents, make_old_home, write_json
 from tinyagi.domain.errors import InvalidInput, StoreError, StoreFailed
 from tinyagi.legacy.old_home import OldHome, find_source
@@ -15,7 +15,7 @@ from tinyagi.settings.first_run import ensure_settings
 from tinyagi.settings.home import Home
 
 
-async def test_a_plan_counts_what_comes_along(old: OldHome, home: Home) -> None:
+async def test_a_plan_counts_what_is_imported(old: OldHome, home: Home) -> None:
     plan = await planned(old, home)
 
     counts = {one.name: one.taken for one in plan.parts if one.taken}
@@ -34,7 +34,7 @@ async def test_a_plan_counts_what_comes_along(old: OldHome, home: Home) -> None:
     }
 
 
-async def test_a_plan_says_why_things_stay_behind(old: OldHome, home: Home) -> None:
+async def test_a_plan_gives_reasons_for_skipped_things(old: OldHome, home: Home) -> None:
     plan = await planned(old, home)
 
     assert reasons(plan, "agents").keys() == {"agents.Bad Id", "agents.painter.provider", "agents.painter.model"}
@@ -54,7 +54,7 @@ async def test_a_plan_says_why_things_stay_behind(old: OldHome, home: Home) -> N
     }
 
 
-@pytest.mark.parametrize("is_there", [False, True], ids=["a new home", "a home that is there"])
+@pytest.mark.parametrize("is_there", [False, True], ids=["new home", "existing home"])
 async def test_a_plan_changes_no_byte_in_either_home(old: OldHome, home: Home, is_there: bool) -> None:
     if is_there:
         ensure_settings(home, {}, which=lambda _: None)
@@ -66,7 +66,7 @@ async def test_a_plan_changes_no_byte_in_either_home(old: OldHome, home: Home, i
     assert home.path.exists() == is_there
 
 
-async def test_a_database_that_was_not_closed_is_read_whole_and_left_as_it_is(tmp_path: Path, home: Home) -> None:
+async def test_an_unclosed_database_is_read_completely_and_unchanged(tmp_path: Path, home: Home) -> None:
     path = make_old_home(tmp_path / "old")
     crashed = _crashed_with_a_row(path / "tasks.db", tmp_path)
     before = contents(path)
@@ -78,7 +78,7 @@ async def test_a_database_that_was_not_closed_is_read_whole_and_left_as_it_is(tm
     assert contents(path) == before
 
 
-async def test_an_old_home_in_its_place_is_planned_without_a_trace(tmp_path: Path) -> None:
+async def test_a_plan_in_place_changes_no_file(tmp_path: Path) -> None:
     home = Home(make_old_home(tmp_path / "home"))
     before = contents(home.path)
 
@@ -116,7 +116,7 @@ async def test_a_damaged_database_is_named(old: OldHome, home: Home) -> None:
         await planned(old, home)
 
 
-async def test_tasks_and_projects_of_the_json_time_are_found(tmp_path: Path, home: Home) -> None:
+async def test_tasks_and_projects_in_json_files_are_found(tmp_path: Path, home: Home) -> None:
     path = tmp_path / "old"
     path.mkdir()
     write_json(path / "projects.json", [{"id": "proj_1", "name": "Garden", "createdAt": "2026-01-01T00:00:00Z"}])
@@ -129,7 +129,7 @@ async def test_tasks_and_projects_of_the_json_time_are_found(tmp_path: Path, hom
     assert reasons(plan, "tasks") == {"tasks, entry 2": "it is not an object"}
 
 
-async def test_of_two_tasks_with_one_number_the_older_one_keeps_it(tmp_path: Path, home: Home) -> None:
+async def test_the_older_of_two_tasks_keeps_a_shared_number(tmp_path: Path, home: Home) -> None:
     path = tmp_path / "old"
     path.mkdir()
     younger = {"id": "task_2", "number": 7, "title": "Younger", "sortOrder": 0, "createdAt": 1_767_225_600_002}
@@ -142,16 +142,16 @@ async def test_of_two_tasks_with_one_number_the_older_one_keeps_it(tmp_path: Pat
     assert reasons(plan, "tasks") == {"Younger": "its number 7 is taken: it gets the next one"}
 
 
-class TestWhichHomeIsMeant:
-    def test_the_one_that_is_named(self, tmp_path: Path, old: OldHome, home: Home) -> None:
+class TestFindSource:
+    def test_a_given_path_is_used(self, tmp_path: Path, old: OldHome, home: Home) -> None:
         assert find_source(home, old.path, {"TINYCLAW_HOME": str(tmp_path)}) == old
 
-    def test_a_name_that_leads_nowhere_is_refused(self, tmp_path: Path, home: Home) -> None:
+    def test_a_missing_folder_is_refused(self, tmp_path: Path, home: Home) -> None:
         with pytest.raises(InvalidInput, match="There is no folder"):
             find_source(home, tmp_path / "nowhere", {})
 
     @pytest.mark.parametrize("name", ["schedules.json", "pairing.json", "tasks.db", "tinyagi.db"])
-    def test_the_home_itself_when_it_holds_files_of_the_original(self, tmp_path: Path, old: OldHome, name: str) -> None:
+    def test_a_home_with_files_of_the_original_is_used(self, tmp_path: Path, old: OldHome, name: str) -> None:
         whole = make_old_home(tmp_path / "whole")
         here = tmp_path / "here"
         here.mkdir()
@@ -167,33 +167,29 @@ class TestWhichHomeIsMeant:
             {"models": {"provider": "anthropic", "anthropic": {"auth_token": "sk-old"}}},
         ],
     )
-    def test_the_home_itself_when_its_settings_are_of_the_original(
-        self, tmp_path: Path, settings: dict[str, object]
-    ) -> None:
+    def test_a_home_with_settings_of_the_original_is_used(self, tmp_path: Path, settings: dict[str, object]) -> None:
         here = tmp_path / "here"
         here.mkdir()
         write_json(here / "settings.json", settings)
 
         assert find_source(Home(here), None, {"TINYCLAW_HOME": str(tmp_path / "none")}) == OldHome(here)
 
-    async def test_else_the_one_of_tinyclaw(self, old: OldHome, home: Home) -> None:
+    async def test_the_home_of_tinyclaw_is_used_otherwise(self, old: OldHome, home: Home) -> None:
         ensure_settings(home, {}, which=lambda _: None)
 
         assert find_source(home, None, {"TINYCLAW_HOME": str(old.path)}) == old
 
-    def test_or_none(self, tmp_path: Path, home: Home) -> None:
+    def test_no_source_is_found_without_an_old_home(self, tmp_path: Path, home: Home) -> None:
         assert find_source(home, None, {"TINYCLAW_HOME": str(tmp_path / "none")}) is None
 
-    async def test_a_home_that_took_another_one_over_is_no_old_one(
-        self, tmp_path: Path, old: OldHome, home: Home
-    ) -> None:
-        await taken_over(old, home)
+    async def test_a_home_after_an_import_is_not_an_old_home(self, tmp_path: Path, old: OldHome, home: Home) -> None:
+        await imported(old, home)
 
         assert not OldHome(home.path).is_original()
 
 
 def _crashed_with_a_row(database: Path, folder: Path) -> Path:
-    """Add a task as a program does that dies before its database is closed; return its write-ahead log."""
+    """Add a task as a killed program does; return the write-ahead log it leaves."""
     living = folder / "living.db"
     living.write_bytes(database.read_bytes())
     with closing(sqlite3.connect(living)) as connection:
@@ -208,9 +204,7 @@ def _crashed_with_a_row(database: Path, folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("is_in_place", [False, True])
-async def test_a_database_that_cannot_be_taken_over_leaves_both_homes_as_they_were(
-    tmp_path: Path, is_in_place: bool
-) -> None:
+async def test_a_refused_database_leaves_both_homes_unchanged(tmp_path: Path, is_in_place: bool) -> None:
     old = OldHome(make_old_home(tmp_path / "old"))
     home = Home(old.path if is_in_place else tmp_path / "new")
     with closing(sqlite3.connect(old.path / "tinyagi.db")) as connection:

@@ -1,4 +1,4 @@
-"""Records of the original are read with patience."""
+"""Records of the original are read tolerantly."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from tinyagi.legacy.old_records import OldRow
 
 
 @pytest.mark.parametrize("row", [{"sender_id": "42"}, {"senderId": "42"}, {"senderId": 42}, {"sender_id": " 42 "}])
-def test_a_name_is_found_in_either_case_and_a_number_is_a_text(row: OldRow) -> None:
+def test_a_text_is_found_in_snake_or_camel_case(row: OldRow) -> None:
     assert old_records.text(row, "sender_id") == "42"
 
 
@@ -33,14 +33,14 @@ def test_an_instant_is_a_number_or_an_iso_text(written: object, instant: int | N
 
 
 @pytest.mark.parametrize(("written", "number"), [(7, 7), (0, 0), ("7", 0), (True, 0), (None, 0), (10**30, 0)])
-def test_a_number_is_one_that_the_original_could_count_to(written: object, number: int) -> None:
+def test_an_invalid_number_is_read_as_zero(written: object, number: int) -> None:
     assert old_records.number({"sortOrder": written}, "sort_order") == number
 
 
 @pytest.mark.parametrize(
     ("written", "flag"), [(True, True), (0, False), (1, True), ("false", False), ("yes", True), (None, True)]
 )
-def test_a_flag_is_read_however_it_is_written(written: object, flag: bool) -> None:
+def test_a_flag_is_read_in_every_format(written: object, flag: bool) -> None:
     assert old_records.flag({"enabled": written}, "enabled", default=True) is flag
 
 

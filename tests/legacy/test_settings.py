@@ -1,11 +1,11 @@
-"""Old settings in a new home: translated, fitted, filled in, and never over what is there."""
+"""Old settings in a new home: translated, reduced to valid ones, and never replacing existing ones."""
 
 import json
 from pathlib import Path
 
 import pytest
 
-from tests.legacy.conftest import part, planned, reasons, taken_over
+from tests.legacy.conftest import imported, part, planned, reasons
 from tests.support.old_home import KEY, SETTINGS, TOKEN, write_json
 from tinyagi.legacy.old_home import OldHome
 from tinyagi.legacy.old_settings import CompatibleSettings, fill_missing, translated
@@ -19,13 +19,13 @@ from tinyagi.settings.settings_file import SettingsFile
 
 
 async def settings_after(old: OldHome, home: Home) -> Settings:
-    await taken_over(old, home)
+    await imported(old, home)
     loaded = SettingsFile(home).read()
     assert loaded is not None
     return loaded.settings
 
 
-async def test_a_new_home_gets_all_that_fits(old: OldHome, home: Home) -> None:
+async def test_a_new_home_gets_all_valid_settings(old: OldHome, home: Home) -> None:
     settings = await settings_after(old, home)
 
     assert list(settings.agents) == ["coder", "tester", "painter"]
@@ -41,8 +41,8 @@ async def test_a_new_home_gets_all_that_fits(old: OldHome, home: Home) -> None:
     assert settings.workspace.path == "/srv/old-workspace"
 
 
-async def test_what_this_version_does_not_know_is_kept(old: OldHome, home: Home) -> None:
-    await taken_over(old, home)
+async def test_unknown_settings_are_kept(old: OldHome, home: Home) -> None:
+    await imported(old, home)
 
     raw = json.loads(home.settings_file.read_bytes())
     assert raw["house_rules"] == {"tea": ["at", "five"]}
@@ -50,9 +50,7 @@ async def test_what_this_version_does_not_know_is_kept(old: OldHome, home: Home)
     assert raw["agents"]["painter"] == {"name": "Painter", "mood": "blue"}
 
 
-async def test_a_set_up_that_is_there_wins_and_conflicts_are_named_without_their_values(
-    old: OldHome, home: Home
-) -> None:
+async def test_existing_settings_win_and_conflicts_are_named_without_values(old: OldHome, home: Home) -> None:
     home.prepare()
     mine = {
         "workspace": {"path": "/srv/mine"},
@@ -62,7 +60,7 @@ async def test_a_set_up_that_is_there_wins_and_conflicts_are_named_without_their
     }
     SettingsFile(home).create(mine)
 
-    report = await taken_over(old, home)
+    report = await imported(old, home)
 
     conflicts = {"workspace.path", "channels.telegram.bot_token", "models.provider", "agents.coder"}
     assert set(report.plan.conflicts) == conflicts
@@ -74,7 +72,7 @@ async def test_a_set_up_that_is_there_wins_and_conflicts_are_named_without_their
     assert raw["channels"]["enabled"] == ["telegram"]
     assert raw["models"] == {"provider": "openai", "anthropic": {"model": "opus", "api_key": KEY}}
     assert raw["workspace"] == {"path": "/srv/mine", "name": "old-workspace"}
-    # Their folders are where they were.
+    # Workspaces stay where they are.
     assert raw["agents"]["tester"]["working_directory"] == "/srv/old-workspace/tester"
 
 
@@ -84,7 +82,7 @@ async def test_an_agent_and_a_team_never_share_an_id(old: OldHome, home: Home) -
         {"agents": {"dev": {}, "a": {}}, "teams": {"coder": {"agents": ["a"], "leader_agent": "a"}}}
     )
 
-    report = await taken_over(old, home)
+    report = await imported(old, home)
 
     assert "agents.coder" in reasons(report.plan, "agents")
     assert reasons(report.plan, "teams")["teams.dev"] == "the new home has this id among its agents"
@@ -93,14 +91,14 @@ async def test_an_agent_and_a_team_never_share_an_id(old: OldHome, home: Home) -
     assert set(raw["teams"]) == {"coder"}
 
 
-async def test_settings_of_the_original_are_mended_in_their_place(tmp_path_factory: pytest.TempPathFactory) -> None:
+async def test_settings_of_the_original_are_fixed_in_place(tmp_path_factory: pytest.TempPathFactory) -> None:
     home = Home(tmp_path_factory.mktemp("home"))
     write_json(home.settings_file, SETTINGS)
     before = home.settings_file.read_bytes()
     with pytest.raises(InvalidSettings):
         ensure_settings(home, {}, which=lambda _: None)
 
-    report = await taken_over(OldHome(home.path), home)
+    report = await imported(OldHome(home.path), home)
 
     assert report.backup is not None
     assert (report.backup / "old/settings.json").read_bytes() == before
@@ -108,18 +106,18 @@ async def test_settings_of_the_original_are_mended_in_their_place(tmp_path_facto
     assert list(json.loads(home.settings_file.read_bytes())) == list(SETTINGS)
 
 
-async def test_good_settings_in_their_place_are_not_rewritten(tmp_path_factory: pytest.TempPathFactory) -> None:
+async def test_valid_settings_in_place_are_not_rewritten(tmp_path_factory: pytest.TempPathFactory) -> None:
     home = Home(tmp_path_factory.mktemp("home"))
     home.settings_file.write_text('{"agents": {"coder": {"name": "Coder"}},\n "note": null}')
     write_json(home.path / "pairing.json", {"approved": [{"channel": "telegram", "senderId": "1"}]})
 
-    report = await taken_over(OldHome(home.path), home)
+    report = await imported(OldHome(home.path), home)
 
     assert part(report.plan, "pairings").taken == 1
     assert home.settings_file.read_text() == '{"agents": {"coder": {"name": "Coder"}},\n "note": null}'
 
 
-async def test_broken_settings_of_the_new_home_stop_everything(old: OldHome, home: Home) -> None:
+async def test_broken_settings_of_the_new_home_stop_the_import(old: OldHome, home: Home) -> None:
     home.prepare()
     home.settings_file.write_text("{")
 
@@ -130,7 +128,7 @@ async def test_broken_settings_of_the_new_home_stop_everything(old: OldHome, hom
 
 
 class TestTranslation:
-    def test_the_first_name_s_agent_answers_when_none_was_configured(self) -> None:
+    def test_tinyclaw_without_agents_gets_its_default_agent(self) -> None:
         raw = translated({"models": {"anthropic": {"model": "opus"}}}, is_tinyclaw=True)
 
         assert raw["agents"] == {"default": {"name": "Default"}}
@@ -139,7 +137,7 @@ class TestTranslation:
         parse_settings(raw)
 
     @pytest.mark.parametrize("is_there", [False, True])
-    def test_the_first_name_s_workspace_is_kept_where_it_is_used(
+    def test_an_existing_tinyclaw_workspace_is_kept(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_there: bool
     ) -> None:
         monkeypatch.setenv("HOME", str(tmp_path))
@@ -150,12 +148,12 @@ class TestTranslation:
 
         assert raw.get("workspace") == ({"path": "~/tinyclaw-workspace"} if is_there else None)
 
-    def test_who_answers_what_names_nobody_stays_the_same(self) -> None:
+    def test_the_default_agent_stays_the_same(self) -> None:
         raw = translated({"agents": {"coder": {}, "default": {}}}, is_tinyclaw=False)
 
         assert raw["default_agent"] == "default"
 
-    def test_chats_stick_to_their_agents_wherever_that_was_written(self) -> None:
+    def test_default_agents_of_chats_are_read_from_both_places(self) -> None:
         raw = translated(
             {"channel_defaults": {"a": "x", "b": "y"}, "channels": {"defaults": {"b": {"agentId": "z"}, "c": {}}}},
             is_tinyclaw=False,
@@ -163,12 +161,12 @@ class TestTranslation:
 
         assert raw == {"channels": {"defaults": {"a": "x", "b": "z"}}}
 
-    def test_a_key_that_is_there_goes_before_an_older_one(self) -> None:
+    def test_an_api_key_wins_over_an_older_auth_token(self) -> None:
         raw = translated({"models": {"openai": {"auth_token": "old", "api_key": "new"}}}, is_tinyclaw=False)
 
         assert raw["models"] == {"openai": {"api_key": "new"}, "provider": "openai"}
 
-    def test_what_was_given_is_not_changed(self) -> None:
+    def test_the_given_settings_are_not_modified(self) -> None:
         before = json.dumps(SETTINGS)
 
         CompatibleSettings(translated(SETTINGS, is_tinyclaw=True))
@@ -196,7 +194,9 @@ class TestFitting:
             ),
         ],
     )
-    def test_only_what_is_wrong_is_left(self, raw: dict[str, object], kept: dict[str, object], left: str) -> None:
+    def test_only_invalid_settings_are_skipped(
+        self, raw: dict[str, object], kept: dict[str, object], left: str
+    ) -> None:
         fitting = CompatibleSettings(raw)
 
         assert fitting.raw == kept
@@ -214,7 +214,7 @@ class TestFitting:
         assert not fitting.skipped
 
 
-def test_filling_takes_named_things_whole() -> None:
+def test_fill_missing_adds_whole_named_entries() -> None:
     result, taken, conflicts = fill_missing(
         {"agents": {"a": {"name": "A"}}, "x": "", "y": 1},
         {"agents": {"a": {"model": "m"}, "b": {}, "c": {"n": 1}}, "x": 2, "y": 1},
@@ -225,7 +225,7 @@ def test_filling_takes_named_things_whole() -> None:
     assert conflicts == ["agents.a"]
 
 
-def test_a_patch_leads_from_one_to_the_other() -> None:
+def test_a_patch_turns_the_first_settings_into_the_second() -> None:
     before = {"a": 1, "b": {"c": 2, "d": 3}, "e": [1]}
     after = {"a": 1, "b": {"c": 4}, "f": {"g": {}}}
 
