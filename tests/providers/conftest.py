@@ -1,4 +1,4 @@
-"""What the tests of child processes share."""
+"""Fixtures for tests of child processes."""
 
 import uuid
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from tinyagi.providers.run_processes import end_processes, find_run_processes
 
 @pytest.fixture
 def run_id() -> Iterator[str]:
-    """A run of its own; the test fails when a process of it is left."""
+    """The id of a new run; the test fails when a process of it is left."""
     run_id = f"{uuid.uuid4().hex}:claim"
     yield run_id
     left = find_run_processes(run_id)

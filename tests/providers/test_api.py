@@ -1,4 +1,4 @@
-"""The provider `api` against a real HTTP server: what it sends, what it reads, what it tells meanwhile."""
+"""The provider `api` against a real HTTP server: requests, streams and live text."""
 
 import asyncio
 import json
@@ -57,19 +57,19 @@ def to(url: str, wire: Wire) -> RunRequest:
 @pytest.mark.parametrize("wire", Wire)
 @pytest.mark.parametrize("size", [1, 3, 1000])
 @pytest.mark.parametrize("ends", ["\n", "\r\n"])
-async def test_an_answer_is_the_same_however_it_is_cut(api: Api, wire: Wire, size: int, ends: str) -> None:
+async def test_chunk_boundaries_do_not_change_the_answer(api: Api, wire: Wire, size: int, ends: str) -> None:
     pieces = (TEXT[:5], TEXT[5:9], TEXT[9:])
     events = openai_events(*pieces) if wire is Wire.OPENAI else anthropic_events(*pieces)
-    told = Told()
+    progress = Told()
     async with serving(streaming(b": hi\n\n" + sse(events, ends=ends), size=size)) as llm:
-        result = await api.run(to(llm.url, wire), told)
+        result = await api.run(to(llm.url, wire), progress)
     assert result.text == TEXT
-    assert "".join(told.pieces) == TEXT
+    assert "".join(progress.pieces) == TEXT
     assert result.turns == (Turn(Role.USER, "hello"), Turn(Role.ASSISTANT, TEXT))
     assert result.session_id is None
 
 
-async def test_a_chat_completion_is_asked_for_as_the_format_says(api: Api) -> None:
+async def test_a_chat_completion_request_follows_the_format(api: Api) -> None:
     turns = (Turn(Role.USER, "one"), Turn(Role.ASSISTANT, "two"))
     async with serving(streaming(sse(openai_events("ok")))) as llm:
         request = a_request(endpoint=openai(llm.url), system_prompt="Be kind.", prompt="three", turns=turns, model="m")
@@ -90,7 +90,7 @@ async def test_a_chat_completion_is_asked_for_as_the_format_says(api: Api) -> No
     }
 
 
-async def test_a_message_is_asked_for_as_the_format_says(api: Api) -> None:
+async def test_a_messages_request_follows_the_format(api: Api) -> None:
     async with serving(streaming(sse(anthropic_events("ok")))) as llm:
         await api.run(a_request(endpoint=anthropic(llm.url), system_prompt="Be kind.", model="m"), Told())
     assert llm.last.path == "/v1/messages"
@@ -117,13 +117,13 @@ async def test_a_message_is_asked_for_as_the_format_says(api: Api) -> None:
         (Wire.OPENAI, "/v1/chat/completions?version=2", "/v1/chat/completions?version=2"),
     ],
 )
-async def test_a_base_url_is_taken_in_every_common_form(api: Api, wire: Wire, base: str, path: str) -> None:
+async def test_a_base_url_is_accepted_in_every_common_form(api: Api, wire: Wire, base: str, path: str) -> None:
     async with serving(streaming(events_of(wire, "ok"))) as llm:
         await api.run(a_request(endpoint=Endpoint(llm.url + base, wire=wire)), Told())
     assert llm.last.path == path
 
 
-async def test_only_what_fits_of_the_history_is_sent(api: Api) -> None:
+async def test_only_the_history_that_fits_is_sent(api: Api) -> None:
     turns = tuple(Turn(role, f"{role} {n} " * 40) for n in range(20) for role in (Role.USER, Role.ASSISTANT))
     async with serving(streaming(sse(anthropic_events("ok")))) as llm:
         await api.run(a_request(endpoint=anthropic(llm.url), turns=turns, limits=RunLimits(history_tokens=500)), Told())
@@ -132,7 +132,7 @@ async def test_only_what_fits_of_the_history_is_sent(api: Api) -> None:
     assert "assistant 19" in llm.last.body["messages"][-2]["content"]
 
 
-async def test_half_characters_are_mended_on_both_ways(api: Api) -> None:
+async def test_lone_surrogates_are_replaced_in_requests_and_answers(api: Api) -> None:
     events = openai_events("a \ud83d", "\ude00 b", "\udc00 c")
     async with serving(streaming(sse(events, ascii_only=True))) as llm:
         result = await api.run(a_request(endpoint=openai(llm.url), prompt="x\ud800\0", system_prompt="\udfff"), Told())
@@ -141,14 +141,14 @@ async def test_half_characters_are_mended_on_both_ways(api: Api) -> None:
     assert result.turns[0].content == "x\ufffd\ufffd"
 
 
-async def test_usage_and_model_are_those_the_endpoint_tells(api: Api) -> None:
+async def test_usage_and_model_come_from_the_endpoint(api: Api) -> None:
     usage = {"prompt_tokens": 100, "completion_tokens": 20, "prompt_tokens_details": {"cached_tokens": 60}}
     async with serving(streaming(sse(openai_events("ok", usage=usage, model="gpt-9")))) as llm:
         result = await api.run(a_request(endpoint=openai(llm.url), model="gpt"), Told())
     assert result.usage == Usage(40, 20, 60, None, "api", "gpt-9")
 
 
-async def test_usage_of_a_message_counts_the_cache_apart(api: Api) -> None:
+async def test_usage_of_a_message_counts_the_cache_separately(api: Api) -> None:
     usage = {"cache_creation_input_tokens": 5, "cache_read_input_tokens": 30}
     async with serving(streaming(sse(anthropic_events("ok", usage=usage)))) as llm:
         result = await api.run(to(llm.url, Wire.ANTHROPIC), Told())
@@ -156,7 +156,7 @@ async def test_usage_of_a_message_counts_the_cache_apart(api: Api) -> None:
 
 
 @pytest.mark.parametrize("usage", [None, {"prompt_tokens": "many"}, {"prompt_tokens": -1}, {"prompt_tokens": 1e99}])
-async def test_an_endpoint_that_tells_no_usage_still_answers(api: Api, usage: dict[str, object] | None) -> None:
+async def test_an_answer_without_valid_usage_is_accepted(api: Api, usage: dict[str, object] | None) -> None:
     async with serving(streaming(sse(openai_events("ok", usage=usage, model="")))) as llm:
         result = await api.run(a_request(endpoint=openai(llm.url), model="m"), Told())
     assert result.usage == Usage(provider="api", model="m")
@@ -169,7 +169,7 @@ async def test_an_endpoint_that_tells_no_usage_still_answers(api: Api, usage: di
         answering(422, {"detail": [{"loc": ["body", "max_tokens"], "msg": "Extra inputs are not permitted"}]}),
     ],
 )
-async def test_fields_that_an_endpoint_refuses_are_left_out(api: Api, complaint: Reply) -> None:
+async def test_fields_refused_by_an_endpoint_are_left_out(api: Api, complaint: Reply) -> None:
     async with serving(complaint, streaming(sse(openai_events("ok")))) as llm:
         result = await api.run(to(llm.url, Wire.OPENAI), Told())
     assert result.text == "ok"
@@ -177,7 +177,7 @@ async def test_fields_that_an_endpoint_refuses_are_left_out(api: Api, complaint:
     assert len(llm.received) == 2
 
 
-async def test_fields_are_left_out_only_once(api: Api) -> None:
+async def test_a_request_with_refused_fields_is_repeated_once(api: Api) -> None:
     async with serving(answering(400, {"error": {"message": "max_tokens is all I can say"}})) as llm:
         failure = await failure_of(api, to(llm.url, Wire.OPENAI))
     assert failure.kind is FailureKind.MESSAGE
@@ -196,43 +196,43 @@ async def test_thinking_and_unknown_events_are_not_part_of_the_answer(api: Api) 
 
 
 @pytest.mark.parametrize("stop", ["length", "stop", "of_tomorrow"])
-async def test_an_answer_cut_at_its_token_limit_is_an_answer(api: Api, stop: str) -> None:
+async def test_an_answer_cut_at_the_token_limit_is_accepted(api: Api, stop: str) -> None:
     async with serving(streaming(sse(openai_events("half of it", stop=stop)))) as llm:
         assert (await api.run(to(llm.url, Wire.OPENAI), Told())).text == "half of it"
 
 
-async def test_the_end_is_taken_from_done_or_from_the_reason(api: Api) -> None:
+async def test_a_stream_ends_with_done_or_with_a_finish_reason(api: Api) -> None:
     for events in (openai_events("ok", stop=None), openai_events("ok", done=False)):
         async with serving(streaming(sse(events))) as llm:
             assert (await api.run(to(llm.url, Wire.OPENAI), Told())).text == "ok"
 
 
-async def test_a_stream_that_stays_open_after_its_end_is_left(api: Api) -> None:
+async def test_a_stream_that_stays_open_after_its_end_is_closed(api: Api) -> None:
     async with serving(streaming(sse(openai_events("ok")), hang=True)) as llm:
         assert (await api.run(to(llm.url, Wire.OPENAI), Told())).text == "ok"
         await llm.left.wait()
 
 
-async def test_a_connection_that_breaks_after_the_end_takes_nothing_away(api: Api) -> None:
+async def test_a_connection_lost_after_the_end_keeps_the_answer(api: Api) -> None:
     async with serving(streaming(sse(openai_events("ok", done=False)), cut=True)) as llm:
         assert (await api.run(to(llm.url, Wire.OPENAI), Told())).text == "ok"
     assert len(llm.received) == 1
 
 
-async def test_pieces_that_come_together_are_told_together(api: Api) -> None:
-    told = Told()
+async def test_pieces_that_arrive_together_are_reported_together(api: Api) -> None:
+    progress = Told()
     async with serving(streaming(sse(openai_events(*["word "] * 1000)))) as llm:
-        await api.run(to(llm.url, Wire.OPENAI), told)
-    assert "".join(told.pieces) == "word " * 1000
-    assert len(told.pieces) < 100
+        await api.run(to(llm.url, Wire.OPENAI), progress)
+    assert "".join(progress.pieces) == "word " * 1000
+    assert len(progress.pieces) < 100
 
 
-async def test_progress_is_told_while_the_answer_goes_on(api: Api) -> None:
-    told: asyncio.Queue[str] = asyncio.Queue()
+async def test_progress_is_reported_during_the_answer(api: Api) -> None:
+    progress: asyncio.Queue[str] = asyncio.Queue()
     begun = sse(openai_events("first", stop=None, done=False))
     async with serving(streaming(begun, hang=True)) as llm:
-        task = asyncio.create_task(api.run(to(llm.url, Wire.OPENAI), told.put_nowait))
-        assert await told.get() == "first"
+        task = asyncio.create_task(api.run(to(llm.url, Wire.OPENAI), progress.put_nowait))
+        assert await progress.get() == "first"
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -266,7 +266,7 @@ async def test_the_run_timeout_ends_an_endpoint_that_only_keeps_alive(api: Api) 
     assert "(timeout_seconds)" in failure.reason
 
 
-async def test_every_piece_is_a_sign_of_life(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_every_piece_resets_the_idle_timeout(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     touches: list[Deadline] = []
     monkeypatch.setattr(Deadline, "touch", lambda deadline: touches.append(deadline))  # noqa: PLW0108 a method is bound
     async with serving(streaming(b": ping\n\n" * 5 + sse(openai_events("ok")), size=8)) as llm:
@@ -274,7 +274,7 @@ async def test_every_piece_is_a_sign_of_life(api: Api, monkeypatch: pytest.Monke
     assert len(touches) > len(sse(openai_events("ok"))) // 8
 
 
-async def test_a_short_wait_is_spent_within_the_run(api: Api) -> None:
+async def test_a_short_wait_is_spent_in_the_run(api: Api) -> None:
     busy = answering(529, {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}})
     slow = answering(429, {"error": {"message": "Slow down"}}, {"retry-after": "0"})
     async with serving(busy, slow, streaming(sse(anthropic_events("ok")))) as llm:
@@ -282,20 +282,20 @@ async def test_a_short_wait_is_spent_within_the_run(api: Api) -> None:
     assert len(llm.received) == 3
 
 
-async def test_a_dropped_connection_is_tried_again_before_any_text(api: Api) -> None:
+async def test_a_connection_dropped_before_any_text_is_retried(api: Api) -> None:
     async with serving(dropping, streaming(sse(openai_events("ok")))) as llm:
         assert (await api.run(to(llm.url, Wire.OPENAI), Told())).text == "ok"
     assert len(llm.received) == 2
 
 
-async def test_many_runs_at_once_share_the_provider(api: Api) -> None:
+async def test_concurrent_runs_share_the_provider(api: Api) -> None:
     async with serving(streaming(sse(openai_events("ok")), size=5)) as llm:
         results = await asyncio.gather(*(api.run(to(llm.url, Wire.OPENAI), Told()) for _ in range(30)))
     assert {result.text for result in results} == {"ok"}
     assert api._client._transport._pool._requests == []  # type: ignore[attr-defined]
 
 
-async def test_the_environment_names_no_proxy_and_no_key_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_custom_endpoint_gets_no_proxy_and_no_key_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
     api = Api(pauses=())
     environment = {"OPENAI_API_KEY": "sk-of-the-daemon", "HTTP_PROXY": "http://127.0.0.1:9"}

@@ -1,4 +1,4 @@
-"""How the provider `api` fails: each refusal in its class, with a reason that names the remedy and no key."""
+"""Failures of the provider `api`: classified, with a reason that names the remedy and no key."""
 
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
@@ -41,8 +41,8 @@ def to(url: str, wire: Wire = Wire.OPENAI) -> RunRequest:
     return a_request(endpoint=Endpoint(url, KEY, wire=wire), model="some-model")
 
 
-async def told(api: Api, reply: Reply, wire: Wire = Wire.OPENAI) -> tuple[Failure, int]:
-    """The failure, and how often the endpoint was asked."""
+async def failure_and_calls(api: Api, reply: Reply, wire: Wire = Wire.OPENAI) -> tuple[Failure, int]:
+    """The failure, and the number of requests to the endpoint."""
     async with serving(reply) as llm:
         failure = await failure_of(api, to(llm.url, wire))
         return failure, len(llm.received)
@@ -70,18 +70,18 @@ def error(kind: str, message: str = "no", **more: object) -> Json:
         (308, "", "base_url"),
     ],
 )
-async def test_what_needs_the_owner_says_so_and_is_asked_once(
+async def test_a_failure_that_needs_the_owner_is_not_retried(
     api: Api, status: int, body: Json | str, word: str
 ) -> None:
-    failure, asked = await told(api, answering(status, body, {"location": "http://elsewhere.invalid"}))
+    failure, asked = await failure_and_calls(api, answering(status, body, {"location": "http://elsewhere.invalid"}))
     assert (failure.kind, failure.needs_person, asked) == (FailureKind.UNAVAILABLE, True, 1)
     assert word in failure.reason
     assert "127.0.0.1" in failure.reason
 
 
 @pytest.mark.parametrize("status", [408, 409, 429, 500, 502, 503, 504, 529])
-async def test_what_mends_by_itself_holds_the_lane_after_the_quick_tries(api: Api, status: int) -> None:
-    failure, asked = await told(api, answering(status, "<html><body>Bad Gateway</body></html>"))
+async def test_a_temporary_failure_is_retried_and_then_unavailable(api: Api, status: int) -> None:
+    failure, asked = await failure_and_calls(api, answering(status, "<html><body>Bad Gateway</body></html>"))
     assert (failure.kind, failure.needs_person, failure.retry_after) == (FailureKind.UNAVAILABLE, False, None)
     assert asked == 1 + len(AT_ONCE)
     assert str(status) in failure.reason
@@ -99,20 +99,22 @@ async def test_what_mends_by_itself_holds_the_lane_after_the_quick_tries(api: Ap
     ],
 )
 async def test_a_long_retry_after_is_left_to_the_lane(api: Api, header: str, wait: timedelta) -> None:
-    failure, asked = await told(api, answering(429, error("rate_limit_error"), {"Retry-After": header}))
+    failure, asked = await failure_and_calls(api, answering(429, error("rate_limit_error"), {"Retry-After": header}))
     assert failure.retry_after == wait
     assert asked == 1
 
 
 @pytest.mark.parametrize("header", ["soon", "-5", "", "1e9", "Mon, 99 Foo 2026 99:99:99 GMT", "9" * 400, "²"])
-async def test_a_senseless_retry_after_counts_as_none(api: Api, header: str) -> None:
-    failure, _ = await told(api, answering(503, error("api_error"), {"Retry-After": header.encode().decode("latin-1")}))
+async def test_an_invalid_retry_after_is_ignored(api: Api, header: str) -> None:
+    failure, _ = await failure_and_calls(
+        api, answering(503, error("api_error"), {"Retry-After": header.encode().decode("latin-1")})
+    )
     assert failure.retry_after is None
 
 
-async def test_a_retry_after_that_is_over_is_no_wait(api: Api) -> None:
+async def test_a_past_retry_after_means_no_wait(api: Api) -> None:
     past = format_datetime(datetime.fromtimestamp(START / 1000 - 90, UTC), usegmt=True)
-    failure, asked = await told(api, answering(503, error("api_error"), {"Retry-After": past}))
+    failure, asked = await failure_and_calls(api, answering(503, error("api_error"), {"Retry-After": past}))
     assert failure.retry_after == timedelta()
     assert asked == 3
 
@@ -129,15 +131,15 @@ async def test_a_retry_after_that_is_over_is_no_wait(api: Api) -> None:
     ],
 )
 @pytest.mark.parametrize("status", [400, 413, 422])
-async def test_a_bad_request_is_the_messages_fault_and_told_in_the_endpoints_words(
+async def test_a_bad_request_is_a_message_failure_with_the_endpoints_text(
     api: Api, status: int, body: Json | str
 ) -> None:
-    failure, asked = await told(api, answering(status, body))
+    failure, asked = await failure_and_calls(api, answering(status, body))
     assert (failure.kind, asked) == (FailureKind.MESSAGE, 1)
     assert f"({status}: messages: too long)" in failure.reason
 
 
-async def test_an_endpoint_nobody_listens_at_is_unavailable(api: Api) -> None:
+async def test_an_unreachable_endpoint_is_unavailable(api: Api) -> None:
     async with serving(dropping) as llm:
         url = llm.url
     failure = await failure_of(api, to(url))
@@ -145,13 +147,15 @@ async def test_an_endpoint_nobody_listens_at_is_unavailable(api: Api) -> None:
     assert "cannot be reached" in failure.reason
 
 
-async def test_an_endpoint_that_hangs_up_is_unavailable_after_the_quick_tries(api: Api) -> None:
-    failure, asked = await told(api, dropping)
+async def test_an_endpoint_that_drops_connections_is_unavailable_after_retries(api: Api) -> None:
+    failure, asked = await failure_and_calls(api, dropping)
     assert (failure.kind, asked) == (FailureKind.UNAVAILABLE, 3)
 
 
-async def test_a_stream_that_breaks_in_the_middle_is_the_messages_failure(api: Api) -> None:
-    failure, asked = await told(api, streaming(sse(anthropic_events("half")[:4]), cut=True), Wire.ANTHROPIC)
+async def test_a_stream_that_breaks_off_is_a_message_failure(api: Api) -> None:
+    failure, asked = await failure_and_calls(
+        api, streaming(sse(anthropic_events("half")[:4]), cut=True), Wire.ANTHROPIC
+    )
     assert (failure.kind, asked) == (FailureKind.MESSAGE, 1)
     assert failure.usage == Usage(11, 1, None, None, "api", "claude-test")
 
@@ -175,14 +179,16 @@ async def test_a_stream_that_breaks_in_the_middle_is_the_messages_failure(api: A
         (Wire.OPENAI, b'data: {"choices": {"0": 1}, "model": 5, "usage": []}\n\n'),
     ],
 )
-async def test_a_stream_that_is_no_answer_is_the_messages_failure(api: Api, wire: Wire, data: bytes) -> None:
-    failure, asked = await told(api, streaming(data, size=65_536), wire)
+async def test_an_invalid_stream_is_a_message_failure(api: Api, wire: Wire, data: bytes) -> None:
+    failure, asked = await failure_and_calls(api, streaming(data, size=65_536), wire)
     assert (failure.kind, asked) == (FailureKind.MESSAGE, 1)
     assert "127.0.0.1" in failure.reason
 
 
-async def test_an_endpoint_that_does_not_stream_says_so(api: Api) -> None:
-    failure, _ = await told(api, answering(200, {"type": "message", "content": [{"type": "text", "text": "hi"}]}))
+async def test_an_answer_without_a_stream_is_a_message_failure(api: Api) -> None:
+    failure, _ = await failure_and_calls(
+        api, answering(200, {"type": "message", "content": [{"type": "text", "text": "hi"}]})
+    )
     assert (failure.kind, "without a stream" in failure.reason) == (FailureKind.MESSAGE, True)
 
 
@@ -201,34 +207,34 @@ async def test_an_endpoint_that_does_not_stream_says_so(api: Api) -> None:
     ],
 )
 @pytest.mark.parametrize("text", [(), ("half",)])
-async def test_an_error_in_the_stream_is_classed_like_a_status(
+async def test_an_error_in_the_stream_is_classified_like_a_status(
     api: Api, wire: Wire, event: Json, kind: FailureKind, needs_person: bool, text: tuple[str, ...]
 ) -> None:
     begun = anthropic_events(*text)[: 3 + len(text)] if wire is Wire.ANTHROPIC else openai_events(*text, stop=None)[:-1]
-    failure, asked = await told(api, streaming(sse([*begun, event])), wire)
+    failure, asked = await failure_and_calls(api, streaming(sse([*begun, event])), wire)
     assert (failure.kind, failure.needs_person) == (kind, needs_person)
     assert asked == (3 if kind is FailureKind.UNAVAILABLE and not needs_person and not text else 1)
 
 
-async def test_an_error_told_with_status_200_is_classed_as_well(api: Api) -> None:
-    failure, _ = await told(api, answering(200, error("rate_limit_error", "slow down")))
+async def test_an_error_with_status_200_is_classified(api: Api) -> None:
+    failure, _ = await failure_and_calls(api, answering(200, error("rate_limit_error", "slow down")))
     assert failure.kind is FailureKind.UNAVAILABLE
 
 
 @pytest.mark.parametrize("status", [400, 401, 404, 500])
 @pytest.mark.parametrize("pad", [0, 290])
-async def test_a_key_is_masked_whoever_repeats_it(api: Api, status: int, pad: int) -> None:
+async def test_a_key_in_an_error_body_is_masked(api: Api, status: int, pad: int) -> None:
     message = "." * pad + f" Bearer {KEY} is {KEY}\nno key"
     for body in (error("x", message), message):
-        failure, _ = await told(api, answering(status, body))
+        failure, _ = await failure_and_calls(api, answering(status, body))
         assert "secret" not in failure.reason
         assert "sk-v" not in failure.reason
         assert "\n" not in failure.reason
         assert len(failure.reason) < 600
 
 
-async def test_a_key_in_an_error_of_the_stream_is_masked(api: Api) -> None:
-    failure, _ = await told(api, streaming(sse([error("invalid_request_error", f"what is {KEY}?")])))
+async def test_a_key_in_a_stream_error_is_masked(api: Api) -> None:
+    failure, _ = await failure_and_calls(api, streaming(sse([error("invalid_request_error", f"what is {KEY}?")])))
     assert "what is ***?" in failure.reason
 
 
@@ -239,7 +245,7 @@ async def test_a_key_in_an_error_of_the_stream_is_masked(api: Api) -> None:
         (Wire.ANTHROPIC, "models.anthropic.api_key", "ANTHROPIC_API_KEY"),
     ],
 )
-async def test_no_key_for_an_official_endpoint_names_the_setting(
+async def test_a_missing_key_for_an_official_endpoint_names_the_setting(
     api: Api, wire: Wire, setting: str, variable: str
 ) -> None:
     for key in (None, "", " "):
@@ -250,7 +256,7 @@ async def test_no_key_for_an_official_endpoint_names_the_setting(
 
 
 @pytest.mark.parametrize("key", ["sk-a\r\nhost: evil", "sk-ключ", "sk-\x00"])
-async def test_a_key_that_cannot_be_sent_is_refused_and_not_told(api: Api, key: str) -> None:
+async def test_an_unsendable_key_is_refused_and_not_shown(api: Api, key: str) -> None:
     failure = await failure_of(api, a_request(endpoint=Endpoint("http://127.0.0.1:9", key)))
     assert failure.needs_person
     assert "sk-" not in failure.reason
@@ -268,14 +274,14 @@ async def test_a_key_that_cannot_be_sent_is_refused_and_not_told(api: Api, key: 
         "file:///etc/passwd",
     ],
 )
-async def test_a_base_url_that_is_none_needs_the_owner(api: Api, address: str) -> None:
+async def test_an_invalid_base_url_needs_the_owner(api: Api, address: str) -> None:
     failure = await failure_of(api, a_request(endpoint=Endpoint(address, KEY)))
     assert (failure.kind, failure.needs_person) == (FailureKind.UNAVAILABLE, True)
     assert "base_url" in failure.reason
     assert "secret" not in failure.reason
 
 
-async def test_an_answer_that_is_too_long_is_broken_off(api: Api) -> None:
+async def test_an_answer_over_the_limit_is_aborted(api: Api) -> None:
     async with serving(streaming(sse(openai_events(*["0123456789"] * 11)))) as llm:
         failure = await failure_of(api, a_request(endpoint=Endpoint(llm.url), limits=RunLimits(max_answer=100)))
     assert failure.kind is FailureKind.MESSAGE
@@ -288,7 +294,7 @@ async def test_an_endless_error_body_is_read_only_in_part(api: Api) -> None:
         while True:
             await exchange.chunk(b"no " * 10_000)
 
-    failure, asked = await told(api, endless)
+    failure, asked = await failure_and_calls(api, endless)
     assert (failure.kind, asked) == (FailureKind.MESSAGE, 1)
     assert len(failure.reason) < 600
 

@@ -1,4 +1,4 @@
-"""What would be sent to the official endpoints, which no test asks."""
+"""Requests to the official endpoints, without sending them."""
 
 import pytest
 
@@ -22,19 +22,19 @@ def test_an_agent_without_a_model_gets_the_official_default(wire: Wire) -> None:
 
 
 @pytest.mark.parametrize("wire", Wire)
-def test_a_custom_endpoint_is_left_to_choose_its_model(wire: Wire) -> None:
+def test_a_custom_endpoint_chooses_its_model(wire: Wire) -> None:
     call, _ = call_of(a_request(endpoint=Endpoint("http://127.0.0.1:1", wire=wire)), FORMATS[wire])
     assert "model" not in call.body
 
 
-def test_the_official_endpoint_gets_the_new_name_of_the_token_limit() -> None:
+def test_the_official_endpoint_gets_max_completion_tokens() -> None:
     call, _ = call_of(a_request(endpoint=Endpoint(api_key="k")), FORMATS[Wire.OPENAI])
     assert call.body["max_completion_tokens"] == 8_192
     assert "max_tokens" not in call.body
 
 
 @pytest.mark.parametrize("wire", Wire)
-def test_the_daemons_own_key_serves_the_official_endpoint(wire: Wire) -> None:
+def test_the_official_endpoint_uses_the_key_of_the_environment(wire: Wire) -> None:
     environment = {"OPENAI_API_KEY": "from-environment", "ANTHROPIC_API_KEY": "from-environment"}
     call, _ = call_of(a_request(endpoint=Endpoint(wire=wire), environment=environment), FORMATS[wire])
     assert "from-environment" in " ".join(call.headers.values())
@@ -42,7 +42,7 @@ def test_the_daemons_own_key_serves_the_official_endpoint(wire: Wire) -> None:
     assert "from-environment" not in " ".join(call.headers.values())
 
 
-def test_an_anthropic_key_goes_into_one_header_officially_and_into_both_elsewhere() -> None:
+def test_an_anthropic_key_is_sent_in_both_headers_to_custom_endpoints() -> None:
     form = FORMATS[Wire.ANTHROPIC]
     official, _ = call_of(a_request(endpoint=Endpoint(api_key="k", wire=Wire.ANTHROPIC)), form)
     elsewhere, _ = call_of(a_request(endpoint=Endpoint("http://127.0.0.1:1", "k", wire=Wire.ANTHROPIC)), form)
@@ -50,6 +50,6 @@ def test_an_anthropic_key_goes_into_one_header_officially_and_into_both_elsewher
     assert (elsewhere.headers["x-api-key"], elsewhere.headers["authorization"]) == ("k", "Bearer k")
 
 
-def test_a_call_shows_no_key() -> None:
+def test_the_repr_of_a_call_shows_no_key() -> None:
     call, target = call_of(a_request(endpoint=Endpoint(api_key="very-secret")), FORMATS[Wire.OPENAI])
     assert "very-secret" not in f"{call!r} {target!r}"

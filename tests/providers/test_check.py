@@ -1,4 +1,4 @@
-"""One question to an endpoint, outside of any run: what is said when it works and when it does not."""
+"""The check of an endpoint outside a run: success and errors."""
 
 from datetime import timedelta
 
@@ -24,14 +24,14 @@ async def reason(url: str, model: str = "m", **more: timedelta) -> str:
 
 
 @pytest.mark.parametrize("wire", list(Wire))
-async def test_an_endpoint_that_answers_is_asked_once_and_briefly(wire: Wire) -> None:
+async def test_a_working_endpoint_gets_one_short_request(wire: Wire) -> None:
     async with fake_llm() as llm:
         await check_endpoint(endpoint(llm.url, wire), "m", {})
 
     assert [(one.model, one.prompt) for one in llm.asked] == [("m", "Reply with OK.")]
 
 
-async def test_an_empty_answer_is_an_answer() -> None:
+async def test_an_empty_answer_is_accepted() -> None:
     """A model that thinks first may have no token left for a text."""
     async with serving(streaming(sse(openai_events(stop="length")))) as llm:
         await check_endpoint(endpoint(llm.url), "m", {})
@@ -39,7 +39,7 @@ async def test_an_empty_answer_is_an_answer() -> None:
     assert llm.last.body["max_tokens"] == 16
 
 
-async def test_an_endpoint_that_says_nothing_is_not_waited_for() -> None:
+async def test_a_silent_endpoint_times_out() -> None:
     async with serving(silent) as llm:
         assert await reason(llm.url, patience=SOON) == f"{llm.url} did not answer within 0.3 s"
 
@@ -53,23 +53,23 @@ async def test_an_endpoint_that_says_nothing_is_not_waited_for() -> None:
         (500, "not available"),
     ],
 )
-async def test_a_refusal_says_what_it_is_and_is_not_asked_again(status: int, words: str) -> None:
+async def test_a_refusal_is_reported_without_a_retry(status: int, words: str) -> None:
     async with serving(answering(status, {"error": {"message": "no"}})) as llm:
         assert words in await reason(llm.url)
         assert len(llm.received) == 1
 
 
-async def test_an_unknown_model_is_answered_with_some_of_those_that_are_there() -> None:
+async def test_the_error_for_an_unknown_model_lists_known_models() -> None:
     async with fake_llm() as llm:
         llm.models = tuple(f"model-{number}" for number in range(20))
-        said = await reason(llm.url, "nonsense")
+        failure_text = await reason(llm.url, "nonsense")
 
-    assert "does not know the model nonsense" in said
-    assert said.endswith("model-11 and 8 more")
+    assert "does not know the model nonsense" in failure_text
+    assert failure_text.endswith("model-11 and 8 more")
 
 
 @pytest.mark.parametrize(("wire", "path"), [(Wire.OPENAI, "/v1"), (Wire.ANTHROPIC, ""), (Wire.ANTHROPIC, "/v1")])
-async def test_models_are_listed_where_the_endpoint_has_them(wire: Wire, path: str) -> None:
+async def test_models_are_listed_from_v1_models(wire: Wire, path: str) -> None:
     async with fake_llm() as llm:
         llm.models = ("a", "b")
 
@@ -83,7 +83,7 @@ async def test_an_endpoint_without_a_list_lists_nothing() -> None:
         assert await list_models(endpoint(llm.url), {}) == ()
 
 
-async def test_a_list_that_cannot_be_had_says_why() -> None:
+async def test_a_failed_model_list_is_reported() -> None:
     async with fake_llm() as llm:
         llm.key = "another"
         with pytest.raises(RunFailed, match="refused the key"):

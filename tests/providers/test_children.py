@@ -1,4 +1,4 @@
-"""Processes are found by the mark of their run, and ended only when nobody claims them any more."""
+"""Processes are found by the variable of their run, and ended only when their claim is gone."""
 
 import os
 import subprocess
@@ -32,7 +32,7 @@ def home_id() -> str:
 
 @pytest.fixture
 def start() -> Iterator[Start]:
-    """Starts a process that carries the mark of a run, and is ready; all of them are killed at the end."""
+    """Starts a process with the variable of a run and waits until it is ready; all are killed at the end."""
     started: list[subprocess.Popen[bytes]] = []
 
     def start(run_id: str, source: str = READY) -> subprocess.Popen[bytes]:
@@ -67,14 +67,14 @@ def test_a_process_never_finds_itself(home_id: str) -> None:
     assert found.stdout == "[]\n"
 
 
-def test_a_process_that_ignores_term_is_killed_and_gone(home_id: str, start: Start) -> None:
+def test_a_process_that_ignores_term_is_killed(home_id: str, start: Start) -> None:
     start(f"{home_id}:one", STUBBORN)
     start(f"{home_id}:one")
     end_processes(find_run_processes(f"{home_id}:one"), timedelta(seconds=0.2))
     assert find_run_processes(f"{home_id}:one") == []
 
 
-def test_a_process_that_has_gone_meanwhile_is_no_trouble(home_id: str, start: Start) -> None:
+def test_ending_a_finished_process_raises_no_error(home_id: str, start: Start) -> None:
     process = start(f"{home_id}:one")
     found = find_run_processes(f"{home_id}:one")
     process.kill()
@@ -85,7 +85,7 @@ def test_a_process_that_has_gone_meanwhile_is_no_trouble(home_id: str, start: St
 def test_a_reused_pid_is_never_signalled(home_id: str, start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     process = start(f"{home_id}:one")
     [found] = find_run_processes(f"{home_id}:one")
-    # As if another process had taken the number: it started at another time.
+    # As if another process had the pid: it started at another time.
     monkeypatch.setattr(found, "_create_time", found.create_time() - 1000)
     monkeypatch.setattr(found, "_ident", (found.pid, found.create_time()))
     end_processes([found], timedelta())
@@ -104,7 +104,7 @@ async def test_only_processes_without_a_live_claim_are_orphans(home_id: str, sta
     assert await end_orphans(home_id, live_claims) == 0
 
 
-async def test_a_run_that_starts_while_claims_are_asked_for_is_no_orphan(home_id: str, start: Start) -> None:
+async def test_a_run_started_while_claims_are_read_is_no_orphan(home_id: str, start: Start) -> None:
     orphan = start(f"{home_id}:gone")
     started: list[subprocess.Popen[bytes]] = []
 
@@ -118,16 +118,14 @@ async def test_a_run_that_starts_while_claims_are_asked_for_is_no_orphan(home_id
     assert started[0].poll() is None
 
 
-async def test_without_processes_nobody_is_asked_for_claims(home_id: str) -> None:
+async def test_claims_are_not_read_without_processes(home_id: str) -> None:
     async def live_claims() -> set[str]:
         raise AssertionError("not needed")
 
     assert await end_orphans(home_id, live_claims) == 0
 
 
-def test_the_processes_of_other_users_are_left_alone(
-    home_id: str, start: Start, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_processes_of_other_users_are_ignored(home_id: str, start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     start(f"{home_id}:one")
     monkeypatch.setattr(os, "getuid", lambda: psutil.Process().uids().real + 1)
     assert find_home_processes(home_id) == []

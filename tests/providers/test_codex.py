@@ -1,4 +1,4 @@
-"""The codex program: what it is called with, and the less usual things that it may say."""
+"""The codex program: its command line, and less common output."""
 
 import tomllib
 from pathlib import Path
@@ -51,7 +51,7 @@ async def test_the_command_line(tmp_path: Path, permissions: Permissions, flags:
     assert seen["stdin"] == "--help"
 
 
-async def test_instructions_go_into_a_file_that_is_gone_afterwards(tmp_path: Path) -> None:
+async def test_instructions_go_into_a_temporary_file(tmp_path: Path) -> None:
     seen = await call(tmp_path, system_prompt='be "kind"\n' * 50_000)
     assert seen["file"] == 'be "kind"\n' * 50_000
     [option] = [argument for argument in seen["arguments"] if argument.startswith("model_instructions_file=")]
@@ -70,7 +70,7 @@ DAEMON = {"OPENAI_API_KEY": "daemon's", "CODEX_API_KEY": "daemon's", "CODEX_HOME
         (Endpoint("http://x"), {"OPENAI_BASE_URL": "http://x"}),
     ],
 )
-async def test_credentials_and_nothing_else_of_the_daemon(
+async def test_only_matching_credentials_of_the_daemon_are_passed_on(
     tmp_path: Path, endpoint: Endpoint, expected: dict[str, str]
 ) -> None:
     seen = await call(tmp_path, endpoint=endpoint, environment={**DAEMON, "ANTHROPIC_API_KEY": "another's"})
@@ -85,7 +85,7 @@ async def test_credentials_and_nothing_else_of_the_daemon(
         (Endpoint('http://x/"é'), {"base_url": 'http://x/"é', "wire_api": "responses"}),
     ],
 )
-async def test_another_endpoint_is_a_provider_of_its_own(
+async def test_a_custom_endpoint_is_configured_as_a_provider(
     tmp_path: Path, endpoint: Endpoint, table: dict[str, str]
 ) -> None:
     arguments = (await call(tmp_path, endpoint=endpoint))["arguments"]
@@ -101,35 +101,35 @@ async def run_with(tmp_path: Path, session_id: str | None, *lines: object) -> tu
     return result.usage.input_tokens, result.usage.cache_tokens, result.usage.output_tokens, result.session_id
 
 
-async def test_a_session_remembers_what_its_thread_has_used(tmp_path: Path) -> None:
+async def test_a_session_id_carries_the_usage_of_its_thread(tmp_path: Path) -> None:
     assert await run_with(tmp_path, None, *ANSWER) == (18, 6, 14, f"{THREAD}_24_6_14")
     more = (STARTED, said("ok"), completed(50, 10, 20))
     assert await run_with(tmp_path, f"{THREAD}_24_6_14", *more) == (22, 4, 6, f"{THREAD}_50_10_20")
     assert call_of(tmp_path)["arguments"][:3] == ["exec", "resume", THREAD]
 
 
-async def test_what_a_thread_used_before_is_unknown_when_it_was_not_noted(tmp_path: Path) -> None:
+async def test_usage_is_unknown_without_the_earlier_usage_of_the_thread(tmp_path: Path) -> None:
     assert await run_with(tmp_path, THREAD, *ANSWER) == (None, None, None, f"{THREAD}_24_6_14")
 
 
-async def test_a_sum_that_shrank_is_the_runs_own(tmp_path: Path) -> None:
+async def test_a_sum_that_shrank_is_the_usage_of_the_run(tmp_path: Path) -> None:
     assert await run_with(tmp_path, f"{THREAD}_900_6_14", *ANSWER) == (18, 6, 14, f"{THREAD}_24_6_14")
 
 
-async def test_a_thread_that_is_not_the_one_asked_for_is_a_lost_session(tmp_path: Path) -> None:
+async def test_another_thread_than_requested_is_a_lost_session(tmp_path: Path) -> None:
     program = recorder(tmp_path, {**STARTED, "thread_id": "another"}, said("ok"), completed(24, 6, 14))
     result = await Codex(program).run(a_run(tmp_path, session_id=f"{THREAD}_20_6_10"), Told())
     assert (result.lost_session, result.session_id, result.usage.output_tokens) == (True, "another_24_6_14", 14)
 
 
 async def test_the_last_message_is_the_answer_and_the_others_are_progress(tmp_path: Path) -> None:
-    told = Told()
+    progress = Told()
     change = {"type": "item.completed", "item": {"type": "file_change", "changes": [{"path": "a.py"}]}}
     search = {"type": "item.started", "item": {"type": "web_search", "query": "why"}}
     mcp = {"type": "item.started", "item": {"type": "mcp_tool_call", "server": "files", "tool": "list"}}
     program = recorder(tmp_path, STARTED, said("first"), change, search, mcp, said("last"), completed(1, 0, 1))
-    assert (await Codex(program).run(a_run(tmp_path), told)).text == "last"
-    assert told.pieces == ["first", "file_change: a.py", "web_search: why", "files: list", "last"]
+    assert (await Codex(program).run(a_run(tmp_path), progress)).text == "last"
+    assert progress.pieces == ["first", "file_change: a.py", "web_search: why", "files: list", "last"]
 
 
 async def test_an_empty_last_message_falls_back_to_the_one_before(tmp_path: Path) -> None:
@@ -137,7 +137,7 @@ async def test_an_empty_last_message_falls_back_to_the_one_before(tmp_path: Path
     assert (await Codex(program).run(a_run(tmp_path), Told())).text == "first"
 
 
-async def test_an_error_item_alone_is_no_failure_and_a_failed_turn_is_one(tmp_path: Path) -> None:
+async def test_only_a_failed_turn_is_a_failure(tmp_path: Path) -> None:
     warning = {"type": "item.completed", "item": {"type": "error", "message": "careful"}}
     program = recorder(tmp_path, STARTED, warning, {"type": "error", "message": "hm"}, said("ok"), completed(1, 0, 1))
     assert (await Codex(program).run(a_run(tmp_path), Told())).text == "ok"
@@ -146,18 +146,18 @@ async def test_an_error_item_alone_is_no_failure_and_a_failed_turn_is_one(tmp_pa
     assert (failure.kind, failure.reason) == (FailureKind.MESSAGE, "codex: it broke")
 
 
-async def test_a_turn_that_was_not_completed_is_no_answer(tmp_path: Path) -> None:
+async def test_an_incomplete_turn_is_a_failure(tmp_path: Path) -> None:
     failure = await failure_of(Codex(recorder(tmp_path, STARTED, said("half"))), a_run(tmp_path))
     assert failure.reason == "codex ended before its answer was complete."
 
 
-async def test_complaints_are_told_without_the_usual_noise(tmp_path: Path) -> None:
+async def test_common_warnings_are_removed_from_the_reason(tmp_path: Path) -> None:
     stderr = "WARNING: proceeding, even though we could not do it\nReading prompt from stdin...\nError: boom\n"
     failure = await failure_of(Codex(recorder(tmp_path, code=2, stderr=stderr)), a_run(tmp_path))
     assert failure.reason == "codex: exit code 2: Error: boom"
 
 
-async def test_a_program_that_waits_for_the_network_for_ever_is_ended(tmp_path: Path) -> None:
+async def test_a_program_waiting_for_the_network_is_ended(tmp_path: Path) -> None:
     line = '{"type":"error","message":"Reconnecting... waiting for network (Connection failed)"}'
     program = executable(tmp_path, f"for _ in range(5): print({line!r}, flush=True)\n{SLEEP}")
     failure = await failure_of(Codex(program), a_run(tmp_path))

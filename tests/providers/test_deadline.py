@@ -1,4 +1,4 @@
-"""The two limits of a run, and what they must not swallow."""
+"""The two time limits of a run, cancellation and other errors."""
 
 import asyncio
 from datetime import timedelta
@@ -20,7 +20,7 @@ async def _failure(limits: RunLimits) -> Failure:
     return caught.value.failure
 
 
-async def test_a_run_that_takes_too_long_ends_and_names_the_run_limit() -> None:
+async def test_a_run_over_its_time_limit_ends_and_names_the_limit() -> None:
     failure = await _failure(RunLimits(run=SHORT))
     assert failure.kind is FailureKind.TIMEOUT
     assert "(timeout_seconds)" in failure.reason
@@ -38,7 +38,7 @@ async def test_the_run_limit_is_named_when_it_is_the_shorter_one() -> None:
     assert "(timeout_seconds)" in failure.reason
 
 
-async def test_a_sign_of_life_extends_the_idle_limit() -> None:
+async def test_activity_extends_the_idle_limit() -> None:
     async with Deadline(RunLimits(run=LONG, idle=timedelta(minutes=1))) as deadline:
         before = deadline._timeout.when()
         assert before is not None
@@ -48,7 +48,7 @@ async def test_a_sign_of_life_extends_the_idle_limit() -> None:
         assert after > before
 
 
-async def test_signs_of_life_do_not_extend_the_run_limit() -> None:
+async def test_activity_does_not_extend_the_run_limit() -> None:
     async def live() -> None:
         async with Deadline(RunLimits(run=SHORT, idle=LONG)) as deadline:
             while True:
@@ -60,12 +60,12 @@ async def test_signs_of_life_do_not_extend_the_run_limit() -> None:
     assert "(timeout_seconds)" in caught.value.failure.reason
 
 
-async def test_a_sign_of_life_without_an_idle_limit_changes_nothing() -> None:
+async def test_activity_without_an_idle_limit_changes_nothing() -> None:
     async with Deadline(RunLimits(run=LONG)) as deadline:
         deadline.touch()
 
 
-async def test_somebody_elses_cancellation_stays_one() -> None:
+async def test_a_cancellation_is_not_a_timeout() -> None:
     begun = asyncio.Event()
 
     async def work() -> None:
@@ -81,7 +81,7 @@ async def test_somebody_elses_cancellation_stays_one() -> None:
     assert task.cancelled()
 
 
-async def test_a_cancellation_counts_more_than_a_limit_that_fires_with_it() -> None:
+async def test_a_cancellation_wins_over_a_timeout() -> None:
     begun, fired = asyncio.Event(), asyncio.Event()
 
     async def work() -> None:
@@ -110,6 +110,6 @@ async def test_an_error_of_the_run_passes_unchanged() -> None:
 @pytest.mark.parametrize(
     ("limit", "words"), [(timedelta(seconds=90), "90 s"), (timedelta(minutes=30), "30 min"), (timedelta(0), "0 s")]
 )
-async def test_durations_are_told_in_the_unit_a_person_would_use(limit: timedelta, words: str) -> None:
+async def test_durations_are_shown_in_a_fitting_unit(limit: timedelta, words: str) -> None:
     deadline = Deadline(RunLimits(run=limit))
     assert words in deadline._reason(None)

@@ -1,4 +1,4 @@
-"""What a child may see of the daemon's environment."""
+"""The environment of a child process."""
 
 from pathlib import Path
 
@@ -25,7 +25,7 @@ DAEMON = {
 ACME = EnvAllowlist(prefixes=("ACME_",), excluded=frozenset({"ACME_SESSION"}))
 
 
-def test_a_child_sees_what_it_needs_and_no_secret_that_is_not_its_own(tmp_path: Path) -> None:
+def test_a_child_gets_only_allowed_variables(tmp_path: Path) -> None:
     request = a_run(tmp_path, environment=DAEMON, run_id="home:claim")
     assert child_environment(request, ACME, {}) == {
         "PATH": "/bin",
@@ -42,7 +42,7 @@ def test_a_child_sees_what_it_needs_and_no_secret_that_is_not_its_own(tmp_path: 
     }
 
 
-def test_the_owner_lets_further_names_through(tmp_path: Path) -> None:
+def test_pass_environment_adds_variables(tmp_path: Path) -> None:
     names = ("AWS_SECRET_ACCESS_KEY", "MISSING", "ACME_SESSION")
     environment = child_environment(a_run(tmp_path, environment=DAEMON, pass_environment=names), ACME, {})
     assert environment[names[0]] == DAEMON[names[0]]
@@ -50,7 +50,7 @@ def test_the_owner_lets_further_names_through(tmp_path: Path) -> None:
     assert "ACME_SESSION" not in environment
 
 
-def test_own_values_win_over_the_daemons_and_the_marks_of_the_run_win_over_all(tmp_path: Path) -> None:
+def test_variables_of_the_run_win_over_own_values_and_the_daemons(tmp_path: Path) -> None:
     request = a_run(tmp_path, environment={**DAEMON, "TINYAGI_RUN": "other:run"}, pass_environment=("TINYAGI_RUN",))
     own = {"ACME_KEY": "set", "TINYAGI_RUN": "forged:run"}
     environment = child_environment(request, ACME, own, without=frozenset({"https_proxy"}))

@@ -1,4 +1,4 @@
-"""What is told again."""
+"""The history that is sent with a prompt."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -30,11 +30,11 @@ def test_a_turn_that_does_not_fit_ends_the_history() -> None:
     assert newest_within(turns, 100) == ()
 
 
-def test_no_budget_is_no_history() -> None:
+def test_a_budget_of_zero_sends_no_history() -> None:
     assert newest_within((user("a"), agent("b")), 0) == ()
 
 
-def test_the_prompt_is_always_there_however_long() -> None:
+def test_a_prompt_over_the_budget_is_sent() -> None:
     request = a_request(prompt="p" * 9000, turns=(user("a"), agent("b")), limits=RunLimits(history_tokens=1))
     assert conversation(request) == (user("p" * 9000),)
 

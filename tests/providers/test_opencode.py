@@ -1,4 +1,4 @@
-"""The opencode program: what it is called with, and the less usual things that it may say."""
+"""The opencode program: its command line, and less common output."""
 
 import json
 from pathlib import Path
@@ -66,7 +66,7 @@ async def test_permissions_go_into_the_configuration(
     assert configuration(await call(tmp_path, permissions=permissions)).get("permission") == expected
 
 
-async def test_long_instructions_go_into_a_file_that_is_gone_afterwards(tmp_path: Path) -> None:
+async def test_long_instructions_go_into_a_temporary_file(tmp_path: Path) -> None:
     seen = await call(tmp_path, system_prompt="é" * 100_000)
     assert json.loads(seen["file"])["agent"]["tinyagi"]["prompt"] == "é" * 100_000
     assert "OPENCODE_CONFIG_CONTENT" not in seen["environment"]
@@ -103,24 +103,24 @@ async def test_an_endpoint_goes_into_the_configuration_of_the_models_vendor(
 
 
 async def test_the_parts_of_the_last_message_are_the_answer(tmp_path: Path) -> None:
-    told = Told()
+    progress = Told()
     tool = line("tool_use", tool="bash", state={"title": "", "input": {"command": "ls\n-l"}})
     program = recorder(
         tmp_path, said("first"), tool, finished(), said("one", "msg_2"), said("two", "msg_2"), finished()
     )
-    result = await Opencode(program).run(a_run(tmp_path, model="a/b"), told)
+    result = await Opencode(program).run(a_run(tmp_path, model="a/b"), progress)
     assert (result.text, result.session_id) == ("one\n\ntwo", SESSION)
-    assert told.pieces == ["first", "bash: ls -l", "one", "two"]
+    assert progress.pieces == ["first", "bash: ls -l", "one", "two"]
     assert result.usage == Usage(20, 12, 10, 1.0, "opencode", "a/b")
 
 
-async def test_an_error_after_which_it_goes_on_is_no_failure(tmp_path: Path) -> None:
+async def test_an_error_followed_by_an_answer_is_no_failure(tmp_path: Path) -> None:
     error = {"type": "error", "sessionID": SESSION, "error": {"name": "APIError", "data": {"statusCode": 529}}}
     assert (await Opencode(recorder(tmp_path, error, said("ok"), finished())).run(a_run(tmp_path), Told())).text == "ok"
     failure = await failure_of(Opencode(recorder(tmp_path, said("half"), error)), a_run(tmp_path))
     assert failure.kind is FailureKind.UNAVAILABLE
 
 
-async def test_an_error_without_words_is_still_an_error(tmp_path: Path) -> None:
+async def test_an_error_without_a_message_is_a_failure(tmp_path: Path) -> None:
     failure = await failure_of(Opencode(recorder(tmp_path, {"type": "error", "error": 5})), a_run(tmp_path))
     assert (failure.kind, failure.reason) == (FailureKind.MESSAGE, "opencode: an error without a message")

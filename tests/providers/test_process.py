@@ -1,4 +1,4 @@
-"""Child processes, for real: what they may do to us, and that none is left."""
+"""Real child processes: misbehaving ones, and that none is left."""
 
 import asyncio
 import errno
@@ -27,17 +27,17 @@ HEAD = "import os, signal, subprocess, sys, time\n"
 
 
 class Run:
-    """One run of a program in a folder; the lines that it printed are kept."""
+    """One run of a program in a folder; keeps the output lines."""
 
     def __init__(self, folder: Path, run_id: str) -> None:
         self.folder = folder
         self.run_id = run_id
         self.lines: list[bytes] = []
-        self.spoke = asyncio.Event()
+        self.printed = asyncio.Event()
 
     def hear(self, line: bytes) -> None:
         self.lines.append(line)
-        self.spoke.set()
+        self.printed.set()
 
     async def __call__(
         self,
@@ -64,14 +64,14 @@ class Run:
 
 @pytest.fixture
 async def run(tmp_path: Path, run_id: str) -> AsyncIterator[Run]:
-    """The test fails when something goes wrong where only the event loop sees it."""
+    """The test fails on errors that only the event loop's exception handler sees."""
     unseen: list[dict[str, object]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: unseen.append(context))
     yield Run(tmp_path, run_id)
     assert unseen == []
 
 
-async def test_lines_exit_code_and_complaints_come_back(run: Run) -> None:
+async def test_lines_exit_code_and_stderr_are_returned(run: Run) -> None:
     end = await run(
         "print('one'); print('two', end='', flush=True); sys.stderr.write('\\x1b[31mred\\x1b[0m'); sys.exit(3)"
     )
@@ -79,12 +79,12 @@ async def test_lines_exit_code_and_complaints_come_back(run: Run) -> None:
     assert (end.code, end.stderr_tail) == (3, "red")
 
 
-async def test_the_child_works_in_its_folder_with_its_environment_only(run: Run) -> None:
+async def test_the_child_has_the_given_folder_and_environment_only(run: Run) -> None:
     await run("print(os.getcwd()); print(sorted(set(os.environ) - {'LC_CTYPE'}))")
     assert run.lines == [str(run.folder).encode(), b"['PATH', 'TINYAGI_RUN']"]
 
 
-async def test_arguments_never_meet_a_shell(run: Run) -> None:
+async def test_arguments_are_not_interpreted_by_a_shell(run: Run) -> None:
     await run("print(sys.argv[1:])", arguments=["$(id)", "a b", "--", "'; rm -rf x"])
     assert run.lines == [b"""['$(id)', 'a b', '--', "'; rm -rf x"]"""]
 
@@ -96,18 +96,18 @@ async def test_a_large_prompt_goes_through_stdin(run: Run) -> None:
 
 
 @pytest.mark.parametrize("source", ["print('done')", "os.close(0); print('done')", "os.read(0, 10); print('done')"])
-async def test_a_child_need_not_read_its_prompt(run: Run, source: str) -> None:
+async def test_a_child_that_does_not_read_its_prompt_succeeds(run: Run, source: str) -> None:
     end = await run(source, stdin=b"x" * 1_000_000)
     assert (run.lines, end.code) == ([b"done"], 0)
 
 
-async def test_a_child_that_talks_while_it_is_talked_to_does_not_block(run: Run) -> None:
+async def test_a_child_that_writes_while_it_reads_does_not_block(run: Run) -> None:
     source = "sys.stdout.write('y' * 999_999 + '\\n'); sys.stdout.flush(); print(len(sys.stdin.buffer.read()))"
     await run(source, stdin=b"x" * 1_000_000)
     assert [len(run.lines[0]), run.lines[1]] == [999_999, b"1000000"]
 
 
-async def test_a_hung_child_is_ended_by_the_run_timeout(run: Run) -> None:
+async def test_a_hanging_child_is_ended_by_the_run_timeout(run: Run) -> None:
     with pytest.raises(RunFailed) as caught:
         await run(f"{ATTACHED}; {SLEEP}", limits=replace(QUICK, run=timedelta(seconds=0.5)))
     assert caught.value.failure.kind is FailureKind.TIMEOUT
@@ -124,7 +124,7 @@ async def test_a_silent_child_is_ended_by_the_idle_timeout(run: Run) -> None:
 
 
 @pytest.mark.parametrize("stream", ["stdout", "stderr"])
-async def test_whatever_a_child_writes_is_a_sign_of_life(
+async def test_output_of_a_child_resets_the_idle_timeout(
     run: Run, stream: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     touched = asyncio.Event()
@@ -140,19 +140,19 @@ async def test_whatever_a_child_writes_is_a_sign_of_life(
 async def cancelled_when_ready(run: Run, source: str, limits: RunLimits = QUICK) -> None:
     """Run it until it prints something, then cancel it."""
     task = asyncio.create_task(run(source, limits=limits))
-    await run.spoke.wait()
+    await run.printed.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
 
 
-async def test_a_child_that_ignores_term_is_killed_after_the_grace(run: Run) -> None:
+async def test_a_child_that_ignores_term_is_killed_after_the_grace_period(run: Run) -> None:
     source = f"{IGNORES_TERM}; print('ready', flush=True); {SLEEP}"
     await cancelled_when_ready(run, source, replace(QUICK, grace=timedelta(seconds=0.2)))
     assert run.left() == []
 
 
-async def test_a_child_has_the_grace_to_put_things_in_order(run: Run) -> None:
+async def test_a_child_can_clean_up_within_the_grace_period(run: Run) -> None:
     source = """
 def tidy(number, frame):
     os.write(1, b"x" * 1_000_000)
@@ -175,19 +175,19 @@ async def test_a_stopped_child_is_ended(run: Run) -> None:
     assert run.left() == []
 
 
-async def test_what_left_the_group_is_ended_by_a_timeout(run: Run) -> None:
+async def test_a_detached_process_is_ended_by_a_timeout(run: Run) -> None:
     with pytest.raises(RunFailed):
         await run(f"{DETACHED}; {SLEEP}", limits=replace(QUICK, run=timedelta(seconds=2)))
     assert run.left() == []
 
 
-async def test_what_left_the_group_is_ended_when_the_child_fails(run: Run) -> None:
+async def test_a_detached_process_is_ended_when_the_child_fails(run: Run) -> None:
     assert (await run(f"{DETACHED}; sys.exit(1)")).code == 1
     assert run.left() == []
 
 
-async def test_what_stays_in_the_group_is_ended_when_the_child_is_done(run: Run) -> None:
-    # Without the run's mark, so only the group tells where it belongs.
+async def test_a_process_of_the_group_is_ended_when_the_child_is_done(run: Run) -> None:
+    # Without the variable of the run, so only the process group identifies it.
     end = await run("print(subprocess.Popen(['/bin/sleep', '300'], env={}).pid)")
     assert end.code == 0
     assert not is_alive(int(run.lines[0]))
@@ -199,20 +199,20 @@ async def test_a_grandchild_that_holds_the_pipes_does_not_hang_the_run(run: Run)
     assert run.left() == []
 
 
-async def test_a_flood_of_complaints_is_drained_and_its_end_is_kept(run: Run) -> None:
+async def test_a_flood_on_stderr_is_drained_and_its_end_is_kept(run: Run) -> None:
     end = await run("for _ in range(50): sys.stderr.write('x' * 1_000_000)\nsys.stderr.write('the end'); print('done')")
     assert run.lines == [b"done"]
     assert end.stderr_tail.endswith("the end")
     assert len(end.stderr_tail) <= TAIL
 
 
-async def test_a_line_that_never_ends_is_left_out(run: Run) -> None:
+async def test_an_overlong_line_is_dropped(run: Run) -> None:
     end = await run("for _ in range(20): sys.stdout.write('x' * 1_000_000)\nprint(); print('next')")
     assert (run.lines, end.dropped_lines, end.code) == ([b"next"], 1, 0)
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV])
-async def test_death_by_a_signal_we_did_not_send_is_a_failure_that_names_it(run: Run, number: signal.Signals) -> None:
+async def test_a_child_killed_by_a_foreign_signal_is_a_failure(run: Run, number: signal.Signals) -> None:
     with pytest.raises(
         RunFailed, match=f"program was ended by {number.name}, which TinyAGI did not send. oops"
     ) as caught:
@@ -220,15 +220,15 @@ async def test_death_by_a_signal_we_did_not_send_is_a_failure_that_names_it(run:
     assert caught.value.failure.kind is FailureKind.MESSAGE
 
 
-async def test_a_cancelled_run_leaves_nothing_alive(run: Run) -> None:
+async def test_a_cancelled_run_leaves_no_process(run: Run) -> None:
     await cancelled_when_ready(run, f"{ATTACHED}; {DETACHED}; print('ready', flush=True); {SLEEP}")
     assert run.left() == []
 
 
-async def test_a_second_cancellation_does_not_save_a_child_that_ignores_the_first(run: Run) -> None:
+async def test_repeated_cancellations_still_end_a_child_that_ignores_term(run: Run) -> None:
     source = f"{IGNORES_TERM}; {DETACHED}; print('ready', flush=True); {SLEEP}"
     task = asyncio.create_task(run(source, limits=replace(QUICK, grace=timedelta(seconds=0.5))))
-    await run.spoke.wait()
+    await run.printed.wait()
     for _ in range(3):
         task.cancel()
         await asyncio.sleep(0)
@@ -239,14 +239,14 @@ async def test_a_second_cancellation_does_not_save_a_child_that_ignores_the_firs
 
 
 @pytest.mark.parametrize("is_ending", [False, True])
-async def test_a_loop_that_ends_in_the_middle_of_a_run_leaves_nothing_alive(run: Run, is_ending: bool) -> None:
+async def test_a_loop_that_ends_during_a_run_leaves_no_process(run: Run, is_ending: bool) -> None:
     async def leave() -> None:
-        run.spoke = asyncio.Event()
+        run.printed = asyncio.Event()
         source = f"{IGNORES_TERM}; {ATTACHED}; print('ready', flush=True); {SLEEP}"
         # A run that is ending already is killed at once when the loop ends, so it need not wait for this.
         grace = timedelta(minutes=1) if is_ending else timedelta(seconds=0.5)
         task = asyncio.create_task(run(source, limits=replace(QUICK, grace=grace)))
-        await run.spoke.wait()
+        await run.printed.wait()
         if is_ending:
             task.cancel()
             await asyncio.wait([task], timeout=0.1)
@@ -256,7 +256,7 @@ async def test_a_loop_that_ends_in_the_middle_of_a_run_leaves_nothing_alive(run:
     assert run.left() == []
 
 
-async def test_what_the_taker_of_lines_raises_ends_the_child_and_it_is_not_heard_any_more(run: Run) -> None:
+async def test_an_error_in_on_line_ends_the_child_and_stops_the_calls(run: Run) -> None:
     def refuse(line: bytes) -> None:
         run.lines.append(line)
         raise RuntimeError("not this line")
@@ -268,7 +268,7 @@ async def test_what_the_taker_of_lines_raises_ends_the_child_and_it_is_not_heard
     assert run.left() == []
 
 
-async def test_without_news_from_the_kernel_a_thread_waits(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_thread_waits_without_pidfd_open(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(pid: int, flags: int = 0) -> int:
         raise OSError(errno.ENOSYS, "not here")
 
@@ -295,7 +295,7 @@ async def test_a_run_leaves_no_open_file(run: Run) -> None:
     assert open_files() == before
 
 
-async def test_children_run_side_by_side(run: Run) -> None:
+async def test_children_run_concurrently(run: Run) -> None:
     program = a_program(executable(run.folder, "import sys; print(sys.argv[1]); sys.exit(int(sys.argv[1]))"))
 
     async def one(number: int) -> tuple[list[bytes], int]:

@@ -1,4 +1,4 @@
-"""What the real programs printed, as tests/e2e_cli/record.py wrote it down, heard again by our providers."""
+"""Output of the real programs, recorded by tests/e2e_cli/record.py, replayed to the providers."""
 
 import re
 from collections.abc import Callable
@@ -48,17 +48,17 @@ def test_every_recorded_case_is_replayed(name: str) -> None:
     assert [case for case in cases if f'"{case}"' not in tests] == []
 
 
-async def test_an_answer(name: str, play: Play, tmp_path: Path) -> None:
+async def test_an_answer_is_returned_with_usage_and_session(name: str, play: Play, tmp_path: Path) -> None:
     provider, _ = play("answer")
-    told = Told()
-    result = await provider.run(a_run(tmp_path, model=MODELS[name]), told)
-    assert (result.text, told.pieces) == ("good morning", ["good morning"])
+    progress = Told()
+    result = await provider.run(a_run(tmp_path, model=MODELS[name]), progress)
+    assert (result.text, progress.pieces) == ("good morning", ["good morning"])
     assert result.usage == SPENT[name]
     assert result.session_id
     assert not result.lost_session
 
 
-async def test_a_resumed_session_counts_only_what_this_run_used(name: str, play: Play, tmp_path: Path) -> None:
+async def test_a_resumed_session_counts_only_the_usage_of_this_run(name: str, play: Play, tmp_path: Path) -> None:
     first = await play("answer")[0].run(a_run(tmp_path, model=MODELS[name]), Told())
     provider, replay = play("resume")
     second = await provider.run(a_run(tmp_path, model=MODELS[name], session_id=first.session_id), Told())
@@ -79,22 +79,20 @@ async def test_an_unknown_session_becomes_a_new_one_within_the_run(name: str, pl
     assert "01a1e230-0789-7f52-8c54-000000000000" not in second
 
 
-async def test_a_session_id_that_is_none_is_never_put_on_the_command_line(
-    name: str, play: Play, tmp_path: Path
-) -> None:
+async def test_an_invalid_session_id_is_not_put_on_the_command_line(name: str, play: Play, tmp_path: Path) -> None:
     provider, replay = play("answer")
     result = await provider.run(a_run(tmp_path, session_id="--dangerous $(id)"), Told())
     assert result.lost_session
     assert "--dangerous $(id)" not in replay.asked()[0]
 
 
-async def test_a_tool_call_is_told_in_a_line(name: str, play: Play, tmp_path: Path) -> None:
-    told = Told()
-    result = await play("tool")[0].run(a_run(tmp_path), told)
+async def test_a_tool_call_is_reported_in_one_line(name: str, play: Play, tmp_path: Path) -> None:
+    progress = Told()
+    result = await play("tool")[0].run(a_run(tmp_path), progress)
     assert "hi" in result.text
-    assert len(told.pieces) == 2
-    assert "echo hi" in told.pieces[0]
-    assert told.pieces[1] == result.text
+    assert len(progress.pieces) == 2
+    assert "echo hi" in progress.pieces[0]
+    assert progress.pieces[1] == result.text
 
 
 async def test_an_empty_answer_is_a_failure(name: str, play: Play, tmp_path: Path) -> None:
@@ -103,13 +101,13 @@ async def test_an_empty_answer_is_a_failure(name: str, play: Play, tmp_path: Pat
 
 
 @pytest.mark.parametrize("case", ["status_401", "status_403", "status_404"])
-async def test_what_a_person_has_to_mend(name: str, play: Play, tmp_path: Path, case: str) -> None:
+async def test_refused_access_needs_a_person(name: str, play: Play, tmp_path: Path, case: str) -> None:
     failure = await failure_of(play(case)[0], a_run(tmp_path))
     assert (failure.kind, failure.needs_person) == (FailureKind.UNAVAILABLE, True)
 
 
 @pytest.mark.parametrize("case", ["status_429", "status_500", "status_529"])
-async def test_what_mends_by_itself(name: str, play: Play, tmp_path: Path, case: str) -> None:
+async def test_a_temporary_error_needs_no_person(name: str, play: Play, tmp_path: Path, case: str) -> None:
     failure = await failure_of(play(case)[0], a_run(tmp_path))
     assert (failure.kind, failure.needs_person) == (FailureKind.UNAVAILABLE, False)
     if (name, case) == ("opencode", "status_429"):
@@ -123,7 +121,7 @@ async def test_a_wrong_request_is_a_failure_of_the_message(name: str, play: Play
     assert "{" not in failure.reason
 
 
-async def test_our_command_line_is_the_recorded_one(name: str, play: Play, tmp_path: Path) -> None:
+async def test_the_command_line_matches_the_recorded_one(name: str, play: Play, tmp_path: Path) -> None:
     provider, replay = play("answer")
     base_url = "http://127.0.0.1:8000" if name == "claude" else "http://127.0.0.1:8000/v1"
     request = a_run(

@@ -1,4 +1,4 @@
-"""How the words of a failing program are classed."""
+"""Classification of the output of a failing program."""
 
 from datetime import timedelta
 
@@ -22,7 +22,7 @@ PROGRAM = a_program("/usr/bin/program")
         "Missing environment variable: `OPENAI_API_KEY`.",
     ],
 )
-def test_a_person_is_told_how_to_log_in(text: str) -> None:
+def test_a_login_failure_names_the_login_command(text: str) -> None:
     failure = program_failure(ProgramRefusal(text), PROGRAM)
     assert (failure.kind, failure.needs_person) == (FailureKind.UNAVAILABLE, True)
     assert failure.reason.startswith("program: ")
@@ -40,7 +40,7 @@ def test_a_person_is_told_how_to_log_in(text: str) -> None:
         ProgramRefusal("exit code 127: env: 'node': No such file or directory", code=127),
     ],
 )
-def test_what_does_not_mend_by_itself_needs_a_person(refusal: ProgramRefusal) -> None:
+def test_a_permanent_failure_needs_a_person(refusal: ProgramRefusal) -> None:
     failure = program_failure(refusal, PROGRAM)
     assert (failure.kind, failure.needs_person) == (FailureKind.UNAVAILABLE, True)
     assert "login" not in failure.reason
@@ -59,7 +59,7 @@ def test_what_does_not_mend_by_itself_needs_a_person(refusal: ProgramRefusal) ->
         ProgramRefusal("anything", status=503),
     ],
 )
-def test_what_mends_by_itself_is_tried_again_later(refusal: ProgramRefusal) -> None:
+def test_a_temporary_failure_is_retried_later(refusal: ProgramRefusal) -> None:
     failure = program_failure(refusal, PROGRAM)
     assert (failure.kind, failure.needs_person) == (FailureKind.UNAVAILABLE, False)
 
@@ -73,7 +73,7 @@ def test_what_mends_by_itself_is_tried_again_later(refusal: ProgramRefusal) -> N
         ProgramRefusal("exit code 3: line 401 of file.py", code=3),
     ],
 )
-def test_everything_else_is_a_failure_of_the_message(refusal: ProgramRefusal) -> None:
+def test_any_other_failure_is_a_message_failure(refusal: ProgramRefusal) -> None:
     assert program_failure(refusal, PROGRAM).kind is FailureKind.MESSAGE
 
 
@@ -105,7 +105,7 @@ def test_a_wait_is_read_from_the_text(text: str, wait: timedelta | None) -> None
     assert wait_in(text) == wait
 
 
-def test_a_told_wait_is_kept_and_wins_over_the_text() -> None:
+def test_a_given_wait_wins_over_the_text() -> None:
     refusal = ProgramRefusal("status 429, try again in 7s", retry_after=timedelta(minutes=3))
     assert program_failure(refusal, PROGRAM).retry_after == timedelta(minutes=3)
     assert program_failure(ProgramRefusal("status 429, try again in 7s"), PROGRAM).retry_after == timedelta(seconds=7)

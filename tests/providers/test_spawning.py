@@ -1,4 +1,4 @@
-"""Programs that cannot be started: the reason names the culprit and the remedy."""
+"""Programs that cannot be started: the reason names the cause and the remedy."""
 
 import errno
 import os
@@ -28,14 +28,14 @@ async def failure_of(path: str, cwd: Path, *arguments: str) -> Failure:
     return caught.value.failure
 
 
-async def test_a_missing_program_is_named_with_the_way_to_install_it(tmp_path: Path) -> None:
+async def test_a_missing_program_is_reported_with_the_install_command(tmp_path: Path) -> None:
     failure = await failure_of("no-such-program", tmp_path)
     assert (failure.kind, failure.needs_person) == (FailureKind.UNAVAILABLE, True)
     assert "no-such-program" in failure.reason
     assert "npm install program" in failure.reason
 
 
-async def test_a_file_that_is_no_program_is_named(tmp_path: Path) -> None:
+async def test_a_file_that_is_not_a_program_is_reported(tmp_path: Path) -> None:
     (tmp_path / "plain").write_text("hello")
     (tmp_path / "empty").touch(mode=0o755)
     (tmp_path / "empty").write_bytes(b"\x7fELF but not really")
@@ -45,7 +45,7 @@ async def test_a_file_that_is_no_program_is_named(tmp_path: Path) -> None:
         assert "npm install program" in failure.reason
 
 
-async def test_a_missing_workspace_is_not_taken_for_a_missing_program(tmp_path: Path) -> None:
+async def test_a_missing_workspace_is_not_reported_as_a_missing_program(tmp_path: Path) -> None:
     program = executable(tmp_path, "")
     (tmp_path / "file").touch()
     for workspace in (tmp_path / "gone", tmp_path / "file"):
@@ -55,19 +55,19 @@ async def test_a_missing_workspace_is_not_taken_for_a_missing_program(tmp_path: 
         assert "npm" not in failure.reason
 
 
-async def test_an_argument_with_a_nul_byte_is_a_clear_failure(tmp_path: Path) -> None:
+async def test_an_argument_with_a_nul_byte_is_reported(tmp_path: Path) -> None:
     failure = await failure_of(executable(tmp_path, ""), tmp_path, "a\x00b")
     assert "null byte" in failure.reason
 
 
-async def test_an_argument_that_is_too_long_is_a_failure_of_the_message(tmp_path: Path) -> None:
+async def test_an_argument_that_is_too_long_is_a_message_failure(tmp_path: Path) -> None:
     failure = await failure_of(executable(tmp_path, ""), tmp_path, "x" * 10_000_000)
     assert failure.kind is FailureKind.MESSAGE
     assert "command line" in failure.reason
 
 
 @pytest.mark.parametrize("number", [errno.EAGAIN, errno.ENOMEM, errno.EMFILE])
-async def test_a_machine_at_its_limits_is_unavailable_for_now(
+async def test_a_lack_of_resources_is_a_temporary_failure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     def refuse(*arguments: Any, **options: Any) -> None:
