@@ -1,4 +1,4 @@
-"""Events that our program would never record: some cannot be believed, some can although their clocks were wrong."""
+"""Events that TinyAGI would never record: some are invalid, some are valid with wrong clocks."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -25,20 +25,20 @@ REASONS: Final = {
     "negative duration": "ended before it began",
     "negative wait": "negative wait",
 }
-"""Why each is not believed."""
+"""The reason why each is quarantined."""
 BACKWARD: Final = "clock went back: end"
-"""Believed, and yet no duration can be told."""
+"""A valid event without a usable duration."""
 PAST: Final = "from 1970"
 FUTURE: Final = "from the year 30000"
 WHEN: Final = {PAST: 5, FUTURE: 900_000_000_000_000}
-STRANGER: Final = 9_000
+FIRST_UNKNOWN: Final = 9_000
 """`messages.id` of messages that only these events know; each has its own from here on."""
 
 Raw = Mapping[str, Any]
 
 
 def bad_events(events: Sequence[RecordedEvent]) -> dict[str, Raw]:
-    """By what is odd about them; they speak of a message that these events know, and must leave it as it is."""
+    """By label; they refer to a known message and must not change it."""
     known = next(event for event in events if event.type == "message_received").payload["message"]
     number, at = known["id"], MONDAY + 3 * 86_400_000
     run = {
@@ -49,7 +49,7 @@ def bad_events(events: Sequence[RecordedEvent]) -> dict[str, Raw]:
         "content": "odd",
         "attempt": 1,
     }
-    back = run | {"claim_id": "backward", "ids": [STRANGER + 3], "channel": "web", "team_id": None, "usage": None}
+    back = run | {"claim_id": "backward", "ids": [FIRST_UNKNOWN + 3], "channel": "web", "team_id": None, "usage": None}
     plain: dict[str, tuple[str, object]] = {
         "unknown type": ("time_travelled", {"id": number, "claim_id": "odd"}),
         "half a JSON": ("message_dead", f'{{"id": {number}, "reas'),
@@ -72,13 +72,15 @@ def bad_events(events: Sequence[RecordedEvent]) -> dict[str, Raw]:
         "negative wait": ("chain_step_start", run | {"wait_ms": -5}),
     }
     odd: dict[str, Raw] = {label: _event(kind, payload, at) for label, (kind, payload) in plain.items()}
-    odd[PAST] = _arrival(known, STRANGER + 1, WHEN[PAST])
-    odd["clock went back: message"] = _arrival(known, STRANGER + 3, at)
+    odd[PAST] = _arrival(known, FIRST_UNKNOWN + 1, WHEN[PAST])
+    odd["clock went back: message"] = _arrival(known, FIRST_UNKNOWN + 3, at)
     beginning = {"wait_ms": 1000, "from_agent": None}
-    odd["clock went back: start"] = _event("chain_step_start", back | beginning, at + 1_000, f"odd{STRANGER + 3}", at)
-    odd[BACKWARD] = _event("chain_step_done", back | {"duration_ms": 0}, at - 60_000, f"odd{STRANGER + 3}", at)
-    # The last one: the lake's newest event is then from the year 30000.
-    odd[FUTURE] = _arrival(known, STRANGER + 2, WHEN[FUTURE])
+    odd["clock went back: start"] = _event(
+        "chain_step_start", back | beginning, at + 1_000, f"odd{FIRST_UNKNOWN + 3}", at
+    )
+    odd[BACKWARD] = _event("chain_step_done", back | {"duration_ms": 0}, at - 60_000, f"odd{FIRST_UNKNOWN + 3}", at)
+    # Last, so that the newest event of the lake is from the year 30000.
+    odd[FUTURE] = _arrival(known, FIRST_UNKNOWN + 2, WHEN[FUTURE])
     return odd
 
 

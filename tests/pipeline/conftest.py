@@ -23,7 +23,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
             java=java, scratch=folder / "scratch", master="local[2]", memory="1g", extra=QUICK_COMPILER
         ) as session,
     ):
-        # Frames that differ are shown in colour if `tput` says so, which is asked through a pipe that is never closed.
+        # Differing frames are shown in colour if `tput` reports support; PySpark asks it through a pipe it never closes.
         patch.setattr("pyspark.testing.utils._terminal_color_support", lambda: False)
         # pytest hangs its handlers on every logger that does not hand on, and PySpark's would give them its own
         # formatter, which is then that of all tests to come.

@@ -1,4 +1,4 @@
-"""A process that runs the pipeline and kills itself, as nothing can be caught, at one point of it."""
+"""A process that runs the pipeline and kills itself with SIGKILL at one point."""
 
 import os
 import signal
@@ -15,7 +15,7 @@ from tinyagi.settings.environment import snapshot
 
 
 class Killer(Progress):
-    """Ends the process the first time that a point is reached."""
+    """Kills the process when the point is first reached."""
 
     def __init__(self, point: str, of: str) -> None:
         self._point = (point, of)

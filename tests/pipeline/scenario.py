@@ -1,4 +1,4 @@
-"""A week in a small home through the real store: every way in which a message can come, go wrong, and end."""
+"""A week in a small home through the real store: every way in which a message can arrive, fail and end."""
 
 import random
 from contextlib import AbstractAsyncContextManager
@@ -22,7 +22,7 @@ from tinyagi.system.processes import ProcessIdentity
 LEAVER: Final = AgentId("leaver")
 TWICE: Final = RetryPolicy(attempts=2, delivery_attempts=2)
 MARK: Final = "zqzq"
-"""Stands in all that is personal."""
+"""Part of every personal text."""
 HOSTILE: Final = (
     "🚀 🇦🇶 \u2028\u2029 \u202e right to left e\u0301 \ufffd \U0010ffff",
     "\x01 \x08 \x0b \x1b[31m \x1f \x7f \x85",
@@ -35,7 +35,7 @@ HOSTILE: Final = (
 
 
 class Home:
-    """A database whose clock a test moves; what dies with its process is taken back by the next one."""
+    """A database with a clock of the test; each opening recovers the claims of the one before."""
 
     def __init__(self, database: Path, start: int) -> None:
         self.database = database
@@ -186,7 +186,7 @@ class _Week:
             await self._store.responses.ack(response.id)
 
     async def sent_by_the_program(self) -> None:
-        """Heartbeats, schedules and the board: senders that are not people, also on a channel of people."""
+        """Heartbeats, schedules and the board: program senders, also on a channel for people."""
         for channel, sender in (("heartbeat", "Heartbeat"), ("schedule", "Scheduler"), ("board", "Board")):
             await self.ask(CODER, f"{MARK} by {channel}", sender=sender, channel=channel)
             await self.answer(CODER, f"{MARK} for {channel}")

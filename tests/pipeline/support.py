@@ -29,7 +29,7 @@ from tinyagi.pipeline.tables.model import DATE
 
 BENCH: Final = Path(__file__).parents[2] / "bench"
 MONDAY: Final = 1_772_409_600_000
-"""2026-03-02: long enough ago for no clock to be in its way."""
+"""2026-03-02: in the past of every clock."""
 DAY_MS: Final = 86_400_000
 COMPARED: Final = tuple(name for name in TABLES if not name.startswith("ops."))
 
@@ -66,7 +66,7 @@ def run(
     batch_events: int = 200_000,
     slice_events: int = 500_000,
 ) -> Summary:
-    """As `tinyagi pipeline run` does, in the session that there is."""
+    """As `tinyagi pipeline run` does, in the given session."""
     with writer_lock(lake.folder, "run"):
         remove_leftovers(lake)
         session = LakeSession(spark, lake, progress or Progress())
@@ -75,7 +75,7 @@ def run(
 
 
 def disagreeing(spark: SparkSession, lake: Lake, database: Path) -> list[TableCheck]:
-    """What `tinyagi pipeline verify` complains about."""
+    """The tables for which `tinyagi pipeline verify` finds a difference."""
     with hurried(spark):
         verdicts = list(verify(LakeSession(spark, lake, Progress(), is_pinned=True), log_of(database)))
     assert {verdict.table for verdict in verdicts} == set(COMPARED)
@@ -97,7 +97,7 @@ def hurried(spark: SparkSession) -> Iterator[None]:
 
 
 def rows_of(lake: Lake, name: str) -> list[Row]:
-    """Rows of a table in the order of its key; without the instant at which they arrived, which no two lakes share."""
+    """Rows of a table in the order of its key, without the batch time, which differs between lakes."""
     table = TABLES[name]
     found = lake.rows(name).to_pylist()
     for row in found:
@@ -106,7 +106,7 @@ def rows_of(lake: Lake, name: str) -> list[Row]:
 
 
 def contents(lake: Lake) -> Mapping[str, list[Row]]:
-    """Every table that says something about the log."""
+    """Every table that is derived from the log."""
     return {name: rows_of(lake, name) for name in COMPARED}
 
 
@@ -118,7 +118,7 @@ def assert_same(found: Mapping[str, list[Row]], expected: Mapping[str, list[Row]
 
 
 def assert_swept(lake: Lake) -> None:
-    """Nothing lies in the lake but what a table has, or had and still remembers."""
+    """The lake has no files except those of current or earlier table versions."""
     assert list((lake.folder / CHECKPOINTS).glob("*")) == []
     for name in TABLES:
         folder = lake.path(name)
@@ -127,7 +127,7 @@ def assert_swept(lake: Lake) -> None:
 
 
 def orphans(lake: Lake, name: str) -> set[str]:
-    """Parquet files below a table that neither are part of it nor were."""
+    """Parquet files below a table that belong to no version of it."""
     folder = lake.path(name)
     lying = {path.relative_to(folder).as_posix() for path in folder.glob(f"{DATE}=*/*.parquet")}
     handle = open_snapshot(lake, name).handle
@@ -145,7 +145,7 @@ def tombstones(folder: Path) -> set[str]:
 
 
 def raw_events(database: Path) -> list[RecordedEvent]:
-    """As they stand in the table; what is no JSON has the empty object as its payload."""
+    """Events as stored in the table; an invalid payload is read as an empty object."""
     query = f"SELECT {', '.join(_COLUMNS)} FROM events ORDER BY id"  # noqa: S608
     with closing(apsw.Connection(str(database))) as connection:
         rows = [dict(zip(_COLUMNS, row, strict=True)) for row in connection.execute(query)]
@@ -161,7 +161,7 @@ def _payload(text: str) -> dict[str, Any]:
 
 
 def insert_events(database: Path, events: Sequence[Mapping[str, Any]]) -> list[int]:
-    """Past every rule of the store, and return their ids."""
+    """Insert without any check of the store, and return the ids."""
     plain = {"version": 1, "message_id": None, "conversation_id": None, "conversation_started_at": None, "agent": None}
     names = ("type", "version", "message_id", "conversation_id", "conversation_started_at", "agent", "payload")
     into = f"INSERT INTO events ({', '.join(names)}, created_at) VALUES ({'?, ' * len(names)}?) RETURNING id"  # noqa: S608
@@ -173,12 +173,12 @@ def insert_events(database: Path, events: Sequence[Mapping[str, Any]]) -> list[i
 
 
 def python_path() -> str:
-    """For children: where tests and bench are found."""
+    """For child processes: the folder with tests and bench."""
     return str(Path(__file__).parents[2])
 
 
 def walk(value: object) -> Iterator[str]:
-    """Every text in what JSON or Parquet holds."""
+    """Every text in a JSON or Parquet value."""
     match value:
         case str():
             yield value

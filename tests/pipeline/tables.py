@@ -1,4 +1,4 @@
-"""Writes rows into tables of a lake as the pipeline does, but for Spark: staged files and one commit."""
+"""Writes rows into tables of a lake as the pipeline does, without Spark: staged files and one commit."""
 
 import datetime as dt
 import uuid
@@ -25,7 +25,7 @@ Rows = Sequence[Mapping[str, Any]]
 
 @contextmanager
 def staged(snapshot: Snapshot, rows: Rows) -> Iterator[Staged]:
-    """What a row does not name is null; without a date it is of `DAY`."""
+    """Missing columns are null; a missing date is `DAY`."""
     folder = snapshot.folder / STAGE / uuid.uuid4().hex
     try:
         yield lay_aside(snapshot, folder, rows)

@@ -30,13 +30,13 @@ def day_of(instant: int) -> dt.date:
 
 
 def alert(hours_before: int = 0, agent: str = "coder", rule: str = "backlog") -> dict[str, Any]:
-    """An alert about the hour that ended so many hours before now."""
+    """An alert about the hour that ended `hours_before` hours before now."""
     begin = NOON - (hours_before + 1) * HOUR
     return {"rule": rule, "agent": agent, "hour": begin, "text": f"{rule} {agent} {begin}", "date": day_of(begin)}
 
 
-def laid(folder: Path, *told: Mapping[str, Any], responses: Rows = (), through_id: int = 0) -> Lake:
-    return lay(folder / "lake", {"gold.alerts": told, "silver.responses": responses}, through_id=through_id)
+def make_lake(folder: Path, *found: Mapping[str, Any], responses: Rows = (), through_id: int = 0) -> Lake:
+    return lay(folder / "lake", {"gold.alerts": found, "silver.responses": responses}, through_id=through_id)
 
 
 @pytest.fixture
@@ -57,24 +57,24 @@ async def sent(store: Store) -> list[Response]:
 
 
 async def test_a_new_alert_becomes_a_message_to_the_owner(tmp_path: Path, store: Store) -> None:
-    assert await deliver_alerts(laid(tmp_path, alert()), store, TELEGRAM, now=NOON) == 1
+    assert await deliver_alerts(make_lake(tmp_path, alert()), store, TELEGRAM, now=NOON) == 1
 
     (response,) = await sent(store)
     assert (response.sender, response.sender_id, response.agent) == ("Ada", "4711", None)
     assert response.message == alert()["text"]
 
 
-async def test_nothing_is_told_twice_whether_the_lake_knows_it_or_not(
+async def test_an_alert_is_sent_once_before_and_after_it_is_archived(
     tmp_path: Path, store: Store, clock: FakeClock
 ) -> None:
-    lake = laid(tmp_path, alert())
+    lake = make_lake(tmp_path, alert())
     await deliver_alerts(lake, store, TELEGRAM, now=NOON)
 
     assert await deliver_alerts(lake, store, TELEGRAM, now=NOON) == 0
 
     (response,) = await sent(store)
     rows = [{"id": response.id, "metadata": response.metadata, "date": MONDAY}]
-    lake = laid(tmp_path, alert(), responses=rows, through_id=response.last_event_id)
+    lake = make_lake(tmp_path, alert(), responses=rows, through_id=response.last_event_id)
     await store.responses.ack(response.id)
     clock.advance(dt.timedelta(days=30))
     await store.queue.prune(Retention())
@@ -83,7 +83,7 @@ async def test_nothing_is_told_twice_whether_the_lake_knows_it_or_not(
 
 
 class Dying:
-    """Sends, and dies before it can say so."""
+    """Sends the response, and dies before it reports success."""
 
     def __init__(self, responses: ResponseStore) -> None:
         self._responses = responses
@@ -93,9 +93,9 @@ class Dying:
         raise OutcomeUnknown("The power went.")
 
 
-async def test_a_process_that_dies_while_it_tells_has_told(tmp_path: Path, store: Store) -> None:
+async def test_a_crash_after_sending_does_not_send_an_alert_again(tmp_path: Path, store: Store) -> None:
     dying = cast("Store", SimpleNamespace(responses=Dying(store.responses), events=store.events))
-    lake = laid(tmp_path, alert())
+    lake = make_lake(tmp_path, alert())
     with pytest.raises(OutcomeUnknown):
         await deliver_alerts(lake, dying, TELEGRAM, now=NOON)
 
@@ -103,27 +103,27 @@ async def test_a_process_that_dies_while_it_tells_has_told(tmp_path: Path, store
     assert len(await sent(store)) == 1
 
 
-async def test_what_is_older_than_a_day_is_not_told(tmp_path: Path, store: Store) -> None:
-    lake = laid(tmp_path, alert(24), *(alert(hours, "writer") for hours in range(25, 2000, 7)))
+async def test_alerts_older_than_a_day_are_not_sent(tmp_path: Path, store: Store) -> None:
+    lake = make_lake(tmp_path, alert(24), *(alert(hours, "writer") for hours in range(25, 2000, 7)))
 
     assert await deliver_alerts(lake, store, TELEGRAM, now=NOON) == 0
     assert await deliver_alerts(lake, store, TELEGRAM, now=NOON - 1) == 1
 
 
-async def test_hours_in_a_row_are_told_once_and_again_a_day_later(tmp_path: Path, store: Store) -> None:
-    lake = laid(tmp_path, alert(2), alert(1), alert(5))
+async def test_consecutive_hours_are_one_alert_and_repeated_after_a_day(tmp_path: Path, store: Store) -> None:
+    lake = make_lake(tmp_path, alert(2), alert(1), alert(5))
 
     assert await deliver_alerts(lake, store, TELEGRAM, now=NOON) == 2
     assert (await sent(store))[0].message.splitlines() == [alert(1)["text"], alert(5)["text"]]
 
     lasting = [alert(hours) for hours in range(2, -24, -1)]
-    assert await deliver_alerts(laid(tmp_path, *lasting), store, TELEGRAM, now=NOON + 22 * HOUR) == 0
-    assert await deliver_alerts(laid(tmp_path, *lasting), store, TELEGRAM, now=NOON + 24 * HOUR) == 1
+    assert await deliver_alerts(make_lake(tmp_path, *lasting), store, TELEGRAM, now=NOON + 22 * HOUR) == 0
+    assert await deliver_alerts(make_lake(tmp_path, *lasting), store, TELEGRAM, now=NOON + 24 * HOUR) == 1
     assert (await sent(store))[1].message == alert(-23)["text"]
 
 
-async def test_many_alerts_are_one_message_that_stays_short(tmp_path: Path, store: Store) -> None:
-    lake = laid(tmp_path, *(alert(agent=f"agent{number}") for number in range(30)))
+async def test_many_alerts_are_one_short_message(tmp_path: Path, store: Store) -> None:
+    lake = make_lake(tmp_path, *(alert(agent=f"agent{number}") for number in range(30)))
 
     assert await deliver_alerts(lake, store, TELEGRAM, now=NOON) == 30
 
@@ -134,15 +134,15 @@ async def test_many_alerts_are_one_message_that_stays_short(tmp_path: Path, stor
     assert await deliver_alerts(lake, store, TELEGRAM, now=NOON) == 0
 
 
-async def test_nobody_is_told_when_alerts_are_off_or_there_is_no_lake(tmp_path: Path, store: Store) -> None:
+async def test_no_alert_is_sent_when_alerts_are_off_or_without_a_lake(tmp_path: Path, store: Store) -> None:
     assert await deliver_alerts(Lake(tmp_path / "none"), store, TELEGRAM, now=NOON) == 0
     off = AlertSettings(enabled=False)
-    assert await deliver_alerts(laid(tmp_path, alert()), store, off, now=NOON) == 0
+    assert await deliver_alerts(make_lake(tmp_path, alert()), store, off, now=NOON) == 0
     assert await sent(store) == []
 
 
-async def test_what_others_put_into_metadata_is_no_hindrance(tmp_path: Path, store: Store) -> None:
+async def test_foreign_metadata_of_responses_is_ignored(tmp_path: Path, store: Store) -> None:
     odd = [{"id": number, "metadata": text, "date": MONDAY} for number, text in enumerate(("[", "[]", '{"alerts": 1}'))]
     await store.responses.send(NewResponse("web", "Ada", "hello", metadata={"parseMode": "Markdown"}))
 
-    assert await deliver_alerts(laid(tmp_path, alert(), responses=odd), store, TELEGRAM, now=NOON) == 1
+    assert await deliver_alerts(make_lake(tmp_path, alert(), responses=odd), store, TELEGRAM, now=NOON) == 1

@@ -31,7 +31,7 @@ def day_of(instant: int) -> dt.date:
 
 
 def hour(hours_before: int, **figures: Any) -> dict[str, Any]:
-    """An hour of coder's that ends so many hours before noon; by default five quick runs for 10 cents."""
+    """An hour of the coder that ends `hours_before` hours before noon; by default five quick runs for 10 cents."""
     begin = NOON - (hours_before + 1) * HOUR
     usual = {"agent": "coder", "runs": 5, "failures": 0, "run_p95": 10_000.0, "cost": 0.1}
     return {**usual, "hour": begin, "date": day_of(begin), **figures}
@@ -42,7 +42,7 @@ def waiting(number: int, came: int, **fields: Any) -> dict[str, Any]:
     return {**usual, "date": day_of(came), **fields}
 
 
-def judge(
+def find_alerts(
     spark: SparkSession, hourly: Rows = (), messages: Rows = (), *, until: int = NOON, limits: Thresholds = SIMPLE
 ) -> list[dict[str, Any]]:
     found = alerts(
@@ -56,8 +56,8 @@ def judge(
     return [row.asDict() for row in found.orderBy("rule", "agent", "hour").collect()]
 
 
-def test_an_hour_that_costs_far_more_than_usual_is_told(spark: SparkSession) -> None:
-    (alert,) = judge(spark, [hour(3), hour(2, cost=0.3), hour(0, cost=4.5)])
+def test_an_hour_with_unusual_cost_gives_an_alert(spark: SparkSession) -> None:
+    (alert,) = find_alerts(spark, [hour(3), hour(2, cost=0.3), hour(0, cost=4.5)])
 
     assert alert == {
         "rule": "cost_spike",
@@ -70,7 +70,7 @@ def test_an_hour_that_costs_far_more_than_usual_is_told(spark: SparkSession) -> 
     }
 
 
-def test_other_costs_are_nothing_to_tell(spark: SparkSession) -> None:
+def test_other_costs_give_no_alert(spark: SparkSession) -> None:
     cases = {
         "below-the-least": [hour(3), hour(2), hour(0, cost=0.9)],
         "not-far-above": [hour(3, cost=2.0), hour(2, cost=2.0), hour(0, cost=7.9)],
@@ -78,24 +78,26 @@ def test_other_costs_are_nothing_to_tell(spark: SparkSession) -> None:
         "usual-long-ago": [hour(7 * 24 + 1), hour(7 * 24 + 2), hour(0, cost=9.0)],
     }
 
-    assert judge(spark, [{**row, "agent": agent} for agent, rows in cases.items() for row in rows]) == []
+    assert find_alerts(spark, [{**row, "agent": agent} for agent, rows in cases.items() for row in rows]) == []
 
 
-def test_an_hour_in_which_far_more_fails_than_usual_is_told(spark: SparkSession) -> None:
-    (alert,) = judge(spark, [hour(3, runs=20, failures=1), hour(2, runs=20, failures=3), hour(0, runs=8, failures=4)])
+def test_an_hour_with_an_unusual_error_rate_gives_an_alert(spark: SparkSession) -> None:
+    (alert,) = find_alerts(
+        spark, [hour(3, runs=20, failures=1), hour(2, runs=20, failures=3), hour(0, runs=8, failures=4)]
+    )
 
     assert (alert["rule"], alert["value"], alert["usual"]) == ("error_rate", 0.5, 0.1)
     assert alert["text"] == "@coder failed in 4 of 8 runs from 11:00 to 12:00 UTC on 2026-01-05; 10 % is usual."
 
 
-def test_an_agent_that_always_failed_is_not_unusual_and_few_runs_are_no_rate(spark: SparkSession) -> None:
+def test_constant_failures_and_few_runs_give_no_alert(spark: SparkSession) -> None:
     broken = [hour(ago, agent="writer", runs=10, failures=6) for ago in range(3)]
     rare = [hour(3), hour(0, runs=4, failures=4)]
 
-    assert judge(spark, [*broken, *rare]) == []
+    assert find_alerts(spark, [*broken, *rare]) == []
 
 
-def test_nothing_is_unusual_before_the_agent_has_worked_on_two_earlier_days(spark: SparkSession) -> None:
+def test_an_agent_gives_no_alert_before_its_third_day(spark: SparkSession) -> None:
     bad = {"runs": 10, "failures": 9, "cost": 9.0, "run_p95": 95_000.0}
     first_day = [hour(ago) for ago in range(1, 9)]
     yesterday, before = (
@@ -104,14 +106,14 @@ def test_nothing_is_unusual_before_the_agent_has_worked_on_two_earlier_days(spar
     )
     now = [hour(0, agent=agent, **bad) for agent in ("coder", "second-day", "third-day")]
 
-    found = judge(spark, [*first_day, *yesterday, *before, *now], limits=Thresholds())
+    found = find_alerts(spark, [*first_day, *yesterday, *before, *now], limits=Thresholds())
 
     assert {alert["agent"] for alert in found} == {"third-day"}
     assert [alert["rule"] for alert in found] == ["cost_spike", "error_rate", "slow_agent"]
 
 
-def test_an_hour_of_slow_runs_is_told(spark: SparkSession) -> None:
-    (alert,) = judge(spark, [hour(3), hour(2, run_p95=None), hour(1), hour(0, run_p95=95_000.0)])
+def test_an_hour_of_slow_runs_gives_an_alert(spark: SparkSession) -> None:
+    (alert,) = find_alerts(spark, [hour(3), hour(2, run_p95=None), hour(1), hour(0, run_p95=95_000.0)])
 
     assert (alert["rule"], alert["value"], alert["usual"]) == ("slow_agent", 95_000, 10_000)
     assert alert["text"] == (
@@ -119,17 +121,17 @@ def test_an_hour_of_slow_runs_is_told(spark: SparkSession) -> None:
     )
 
 
-def test_few_runs_and_quick_ones_are_not_slow(spark: SparkSession) -> None:
+def test_few_or_quick_runs_give_no_alert(spark: SparkSession) -> None:
     few = [hour(3), hour(2), hour(0, run_p95=95_000.0, runs=4)]
     quick = [hour(ago, agent="writer", run_p95=20.0) for ago in (3, 2)] + [hour(0, agent="writer", run_p95=29_000.0)]
 
-    assert judge(spark, [*few, *quick]) == []
+    assert find_alerts(spark, [*few, *quick]) == []
 
 
-def test_a_backlog_that_grows_hour_after_hour_is_told(spark: SparkSession) -> None:
+def test_a_growing_backlog_gives_an_alert(spark: SparkSession) -> None:
     messages = [waiting(number, NOON - ago * HOUR + 5) for number, ago in enumerate((4, 3, 3, 2, 1, 1), 1)]
 
-    (last, first) = sorted(judge(spark, messages=messages), key=lambda alert: -alert["hour"])
+    (last, first) = sorted(find_alerts(spark, messages=messages), key=lambda alert: -alert["hour"])
 
     assert (last["rule"], last["hour"], last["value"], last["usual"]) == ("backlog", NOON - HOUR, 6, 1)
     assert last["text"] == "6 messages wait for @coder at 12:00 UTC on 2026-01-05, 5 more than 3 hours before."
@@ -139,7 +141,7 @@ def test_a_backlog_that_grows_hour_after_hour_is_told(spark: SparkSession) -> No
 GROWING = [waiting(number, NOON - ago * HOUR + 5) for number, ago in enumerate((3, 2, 1), 1)]
 
 
-def test_what_does_not_wait_is_no_backlog(spark: SparkSession) -> None:
+def test_messages_that_do_not_wait_are_no_backlog(spark: SparkSession) -> None:
     cases: dict[str, dict[str, Any]] = {
         "waits": {},
         "begun": {"first_started_at": NOON - 2 * HOUR - 1},
@@ -154,17 +156,17 @@ def test_what_does_not_wait_is_no_backlog(spark: SparkSession) -> None:
         {**row, "agent": agent} for agent, change in cases.items() for row in ({**GROWING[0], **change}, *GROWING[1:])
     ]
 
-    assert [alert["agent"] for alert in judge(spark, messages=messages)] == ["waited-and-is-tried-again", "waits"]
+    assert [alert["agent"] for alert in find_alerts(spark, messages=messages)] == ["waited-and-is-tried-again", "waits"]
 
 
-def test_an_hour_is_judged_when_it_is_over(spark: SparkSession) -> None:
+def test_an_hour_is_checked_when_it_is_over(spark: SparkSession) -> None:
     hourly = [hour(3), hour(2), hour(0, cost=9.0)]
 
-    assert judge(spark, hourly, GROWING, until=NOON - 1) == []
-    assert len(judge(spark, hourly, GROWING, until=NOON)) == 2
+    assert find_alerts(spark, hourly, GROWING, until=NOON - 1) == []
+    assert len(find_alerts(spark, hourly, GROWING, until=NOON)) == 2
 
 
-def test_a_day_touches_itself_the_week_after_it_and_what_is_over_only_now() -> None:
+def test_a_changed_day_affects_itself_the_next_week_and_newly_finished_hours() -> None:
     def days(*numbers: int) -> set[dt.date]:
         return {MONDAY + dt.timedelta(days=number) for number in numbers}
 
@@ -177,7 +179,7 @@ def test_a_day_touches_itself_the_week_after_it_and_what_is_over_only_now() -> N
 
 
 class Past:
-    """Runs and messages in the order in which they became known, which is not always that of their time."""
+    """Runs and messages in the order of their arrival, which differs from the order of their times."""
 
     def __init__(self, seed: int) -> None:
         dice = random.Random(seed)
@@ -229,11 +231,11 @@ class Past:
 
 
 @pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(2, 10))])
-def test_judging_what_was_touched_gives_what_judging_everything_gives(spark: SparkSession, seed: int) -> None:
+def test_checking_affected_days_gives_the_same_alerts_as_checking_all_days(spark: SparkSession, seed: int) -> None:
     past = Past(seed)
     low = Thresholds(least_days=1, least_hours=2, error_runs=1, slow_runs=1, backlog_least=2, backlog_hours=2)
 
-    def judged(upto: int, dates: frozenset[dt.date]) -> set[tuple[Any, ...]]:
+    def found_alerts(upto: int, dates: frozenset[dt.date]) -> set[tuple[Any, ...]]:
         hourly = frame(spark, "gold.agent_hourly", past.hourly(upto))
         messages = frame(spark, "silver.messages", past.messages(upto))
         found = alerts(hourly, messages, dates=dates, until=past.until(upto), thresholds=low)
@@ -245,9 +247,9 @@ def test_judging_what_was_touched_gives_what_judging_everything_gives(spark: Spa
         hourly, messages = past.changed(after, upto)
         before = past.until(after) if after else None
         dates = touched_dates(hourly, messages, before=before, until=past.until(upto))
-        kept = {row for row in kept if row[0] not in dates} | judged(upto, dates)
+        kept = {row for row in kept if row[0] not in dates} | found_alerts(upto, dates)
 
     everything = {day for row in (*past.hourly(ends[-1]), *past.messages(ends[-1])) for day in [row["date"]]}
     until = past.until(ends[-1])
-    assert kept == judged(ends[-1], touched_dates(everything, everything, before=None, until=until))
+    assert kept == found_alerts(ends[-1], touched_dates(everything, everything, before=None, until=until))
     assert {row[1] for row in kept} == {"cost_spike", "error_rate", "slow_agent", "backlog"}

@@ -1,4 +1,4 @@
-"""The lake as an archive: it pages histories backwards, reads gold, and sees what the manifest names."""
+"""The lake as an archive: paged histories, gold tables, and the versions of the manifest."""
 
 import random
 import subprocess
@@ -37,7 +37,7 @@ def archive(tmp_path: Path) -> LakeArchive:
     return LakeArchive(tmp_path / "lake")
 
 
-async def test_without_a_lake_there_is_nothing(archive: LakeArchive, tmp_path: Path) -> None:
+async def test_an_archive_without_a_lake_is_empty(archive: LakeArchive, tmp_path: Path) -> None:
     for folder in (tmp_path / "elsewhere", tmp_path / "lake"):
         folder.mkdir()
         assert await archive.of_agent(CODER) == ()
@@ -49,7 +49,7 @@ async def test_without_a_lake_there_is_nothing(archive: LakeArchive, tmp_path: P
             await archive.analytics("agent_hourly")
 
 
-async def test_a_table_that_no_run_has_made_yet_holds_nothing(archive: LakeArchive, tmp_path: Path) -> None:
+async def test_a_missing_table_is_read_as_empty(archive: LakeArchive, tmp_path: Path) -> None:
     lay(tmp_path / "lake", {"gold.alerts": []})
 
     assert await archive.of_agent(CODER) == ()
@@ -75,7 +75,7 @@ def line(number: int, agent: str = "coder", day: int = 0) -> dict[str, Any]:
     }
 
 
-async def test_lines_of_teammates_and_rooms_may_be_left_out(archive: LakeArchive, tmp_path: Path) -> None:
+async def test_internal_lines_can_be_left_out(archive: LakeArchive, tmp_path: Path) -> None:
     lines = [
         line(1),
         line(2) | {"from_agent": "writer"},
@@ -92,14 +92,14 @@ async def test_lines_of_teammates_and_rooms_may_be_left_out(archive: LakeArchive
 
 
 def append(lake: Lake, lines: list[dict[str, Any]]) -> None:
-    """A commit that the manifest does not name."""
+    """A commit that is not in the manifest."""
     schema = arrow_schema(find_table("silver.agent_messages"))
     rows = [{column: row.get(column) for column in schema.names} for row in lines]
     write_deltalake(lake.path("silver.agent_messages"), pa.Table.from_pylist(rows, schema), mode="append")
 
 
-class Counted:
-    """Which files a table opens."""
+class OpenedDays:
+    """Records the days of the files that a table opens."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.days: list[date] = []
@@ -120,7 +120,7 @@ async def test_a_page_opens_only_the_days_it_needs(
         tmp_path / "lake",
         {"silver.agent_messages": [line(day * 10 + n, day=day) for day in range(60) for n in range(10)]},
     )
-    opened = Counted(monkeypatch)
+    opened = OpenedDays(monkeypatch)
 
     newest = await archive.of_agent(CODER, limit=5)
     assert [one.id for one in newest] == [599, 598, 597, 596, 595]
@@ -135,10 +135,10 @@ async def test_a_page_opens_only_the_days_it_needs(
     assert opened.days == []
 
 
-async def test_pages_follow_one_another_without_gap_or_repetition(archive: LakeArchive, tmp_path: Path) -> None:
+async def test_pages_have_no_gaps_or_duplicates(archive: LakeArchive, tmp_path: Path) -> None:
     dice = random.Random(3)
     rows = [line(number, dice.choice(["coder", "writer"]), day=number // 40) for number in range(1, 401)]
-    # A day may hold a line that came late: files overlap.
+    # A day may contain a late line, so the id ranges of files overlap.
     rows.append(line(500, day=1))
     lay(tmp_path / "lake", {"silver.agent_messages": rows})
     expected = sorted((row["id"] for row in rows if row["agent_id"] == "coder"), reverse=True)
@@ -152,7 +152,7 @@ async def test_pages_follow_one_another_without_gap_or_repetition(archive: LakeA
     assert newest == (500, "coder", Role.USER, "web", "Ada", "m500", "line 500", 500, None)
 
 
-async def test_files_without_statistics_are_read_as_well(archive: LakeArchive, tmp_path: Path) -> None:
+async def test_files_without_statistics_are_read(archive: LakeArchive, tmp_path: Path) -> None:
     lines = [line(number, day=number // 10) for number in range(1, 31)]
     lake = lay(tmp_path / "lake", {"silver.agent_messages": lines})
     path = lake.path("silver.agent_messages")
@@ -172,7 +172,7 @@ async def test_files_without_statistics_are_read_as_well(archive: LakeArchive, t
 
 
 def pin_newest(lake: Lake, name: str) -> None:
-    """Let the manifest name the table's newest version."""
+    """Put the newest version of the table into the manifest."""
     manifest = lake.manifest()
     assert manifest is not None
     pin = Pin(DeltaTable(lake.path(name)).version(), manifest.through_id)
@@ -196,7 +196,7 @@ async def test_a_room_is_paged_by_its_lines(archive: LakeArchive, tmp_path: Path
     assert [one.message for one in await archive.of_room(DEV, before=9, since=1, limit=2)] == ["7", "5"]
 
 
-async def test_a_new_manifest_is_seen_at_once_and_an_old_one_is_not_read_again(
+async def test_a_new_manifest_is_used_at_once_and_an_unchanged_one_is_cached(
     archive: LakeArchive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lay(tmp_path / "lake", {"silver.agent_messages": [line(1)]})
@@ -217,21 +217,19 @@ async def test_a_new_manifest_is_seen_at_once_and_an_old_one_is_not_read_again(
     assert [one.id for one in await archive.of_agent()] == [2, 1]
 
 
-async def test_what_is_not_in_the_manifest_is_not_seen(archive: LakeArchive, tmp_path: Path) -> None:
+async def test_commits_that_are_not_in_the_manifest_are_ignored(archive: LakeArchive, tmp_path: Path) -> None:
     lake = lay(tmp_path / "lake", {"silver.agent_messages": [line(1)]})
     append(lake, [line(2)])
 
     assert [one.id for one in await archive.of_agent()] == [1]
 
 
-async def test_files_that_a_vacuum_took_are_looked_for_in_the_next_manifest(
-    archive: LakeArchive, tmp_path: Path
-) -> None:
+async def test_a_reader_with_vacuumed_files_reads_the_next_manifest(archive: LakeArchive, tmp_path: Path) -> None:
     lake = lay(tmp_path / "lake", {"silver.agent_messages": [line(1)]})
     assert len(await archive.of_agent()) == 1
     lay(tmp_path / "lake", {"silver.agent_messages": [line(1), line(2)]})
     DeltaTable(lake.path("silver.agent_messages")).vacuum(0, dry_run=False, enforce_retention_duration=False)
-    # As if the reader had looked at the manifest just before it was replaced.
+    # As if the reader had read the manifest just before it was replaced.
     assert archive._reader is not None
     state = lake.manifest_file.stat()
     archive._reader._manifest_state = (state.st_ino, state.st_mtime_ns)
@@ -239,7 +237,7 @@ async def test_files_that_a_vacuum_took_are_looked_for_in_the_next_manifest(
     assert [one.id for one in await archive.of_agent()] == [2, 1]
 
 
-async def test_a_damaged_lake_is_an_error_that_says_what_to_do(archive: LakeArchive, tmp_path: Path) -> None:
+async def test_a_damaged_lake_is_reported_with_the_remedy(archive: LakeArchive, tmp_path: Path) -> None:
     lake = lay(tmp_path / "lake", {"silver.agent_messages": [line(1)]})
     for file in lake.path("silver.agent_messages").rglob("*.parquet"):
         file.write_bytes(b"no parquet")
@@ -255,7 +253,7 @@ def of_day(row: dict[str, Any], day: int) -> dict[str, Any]:
     return {**row, "date": DAY + timedelta(days=day)}
 
 
-async def test_a_gold_table_is_read_newest_first(archive: LakeArchive, tmp_path: Path) -> None:
+async def test_rows_of_a_gold_table_are_newest_first(archive: LakeArchive, tmp_path: Path) -> None:
     rows = [
         of_day({"agent": agent, "hour": day * 24 + hour, "runs": hour, "cost": float("nan"), "wait_hist": [hour]}, day)
         for day in range(3)
@@ -278,7 +276,9 @@ async def test_a_gold_table_is_read_newest_first(archive: LakeArchive, tmp_path:
     assert (await archive.analytics("agent_hourly", since=DAY + timedelta(days=3))).rows == ()
 
 
-async def test_hand_offs_are_about_both_agents_and_a_channel_about_none(archive: LakeArchive, tmp_path: Path) -> None:
+async def test_hand_offs_are_filtered_by_either_agent_and_channels_by_none(
+    archive: LakeArchive, tmp_path: Path
+) -> None:
     edges = [("coder", "tester"), ("tester", "writer"), ("writer", "coder")]
     lay(
         tmp_path / "lake",
@@ -297,14 +297,14 @@ async def test_hand_offs_are_about_both_agents_and_a_channel_about_none(archive:
 
 
 @pytest.mark.parametrize("name", ["memory_chunks", "gold.memory_chunks", "silver.runs", "gold.", "nothing"])
-async def test_other_tables_are_not_shown(archive: LakeArchive, tmp_path: Path, name: str) -> None:
+async def test_other_tables_are_not_served(archive: LakeArchive, tmp_path: Path, name: str) -> None:
     lay(tmp_path / "lake", {"gold.alerts": [], "gold.memory_chunks": [], "silver.runs": []})
 
     with pytest.raises(NotFound, match="Choose one of agent_hourly, conversations,"):
         await archive.analytics(name)
 
 
-async def test_a_column_that_an_older_lake_lacks_is_null(archive: LakeArchive, tmp_path: Path) -> None:
+async def test_a_column_missing_in_an_older_lake_is_null(archive: LakeArchive, tmp_path: Path) -> None:
     lake = lay(tmp_path / "lake", {"gold.alerts": []})
     older = pa.table({"rule": ["backlog"], "agent": ["coder"], "hour": [5], "date": pa.array([DAY], pa.date32())})
     path = lake.path("gold.alerts")
@@ -316,7 +316,7 @@ async def test_a_column_that_an_older_lake_lacks_is_null(archive: LakeArchive, t
     assert (row["rule"], row["hour"], row["text"], row["value"]) == ("backlog", 5, None, None)
 
 
-def test_neither_spark_nor_java_is_needed_and_arrow_only_for_a_lake(tmp_path: Path) -> None:
+def test_the_archive_imports_no_spark_and_arrow_only_for_a_lake(tmp_path: Path) -> None:
     lay(tmp_path / "lake", {"gold.alerts": [], "silver.agent_messages": [line(1)]})
     program = f"""
 import asyncio, sys

@@ -1,4 +1,4 @@
-"""Conversations from the lake: told as the store told them before it pruned them."""
+"""Conversations from the lake equal those of the store before it pruned them."""
 
 import random
 from collections.abc import AsyncIterator
@@ -46,13 +46,13 @@ def archive(tmp_path: Path) -> LakeArchive:
     return LakeArchive(tmp_path / "lake")
 
 
-async def lay_from(store: Store, tmp_path: Path) -> None:
+async def archive_all(store: Store, tmp_path: Path) -> None:
     events = await read_all(store.events)
     lay(tmp_path / "lake", silver_rows(events), through_id=events[-1].id)
     await store.events.acknowledge("lake", events[-1].id)
 
 
-async def told_of(store: Store) -> Traced:
+async def traces_of(store: Store) -> Traced:
     events = await read_all(store.events)
     names = {ConversationId(event.conversation_id) for event in events if event.conversation_id}
     found = {name: await store.traces.conversation(name) for name in sorted(names)}
@@ -60,7 +60,7 @@ async def told_of(store: Store) -> Traced:
 
 
 async def busy_day(store: Store, clock: FakeClock) -> None:
-    """Everything that can happen to a message, except that what fails had company."""
+    """Everything that can happen to a message, except failures of a shared run."""
     # Parts of one message; a hand-off that gives the conversation to a team, and one that dies.
     await store.queue.enqueue_parts([NewMessage("a", CODER, files=("x.txt",)), NewMessage("b", WRITER)])
     clock.now += 250
@@ -70,7 +70,7 @@ async def busy_day(store: Store, clock: FakeClock) -> None:
     await store.queue.complete(first, Outcome("on", handoffs=handoffs, usage=USAGE, chain=CHAIN))
     await store.queue.fail(await take(store, TESTER), STUMBLE, policy=RetryPolicy(attempts=1))
     await store.queue.complete(await take(store, WRITER), Outcome(""))
-    # One message through every way of not being answered.
+    # One message with every outcome except an answer.
     number = await say(store, "patience", priority=1)
     await store.queue.release(await take(store), reason="shutdown")
     await store.queue.fail(await take(store), Failure(FailureKind.MESSAGE, "exit code 1", usage=USAGE))
@@ -85,7 +85,7 @@ async def busy_day(store: Store, clock: FakeClock) -> None:
         await say(store, text, channel="web", sender="Ada", sender_id="7")
         clock.now += 5
     await store.queue.complete(await take(store), Outcome("both", usage=USAGE))
-    # A line in a room; what is abandoned, deleted, running and waiting.
+    # A room post; abandoned, deleted, running and waiting messages.
     await store.queue.post(RoomPost(DEV, "line", (CODER, TESTER), "a line"), sender="ada")
     await store.queue.complete(await take(store), Outcome("heard"))
     await store.queue.enqueue_parts([NewMessage("never", AgentId("gone")), NewMessage("kept", AgentId("gone"))])
@@ -96,28 +96,28 @@ async def busy_day(store: Store, clock: FakeClock) -> None:
     await say(store, "waiting")
 
 
-async def test_a_conversation_is_told_as_the_store_tells_it(
+async def test_a_conversation_of_the_lake_equals_that_of_the_store(
     store: Store, clock: FakeClock, archive: LakeArchive, tmp_path: Path
 ) -> None:
     await busy_day(store, clock)
-    told = await told_of(store)
-    await lay_from(store, tmp_path)
+    expected = await traces_of(store)
+    await archive_all(store, tmp_path)
 
-    archived = {name: await archive.conversation(name) for name in told}
+    archived = {name: await archive.conversation(name) for name in expected}
 
-    assert archived == told
-    outcomes = {run.outcome for messages in told.values() for one in messages for run in one.attempts}
+    assert archived == expected
+    outcomes = {run.outcome for messages in expected.values() for one in messages for run in one.attempts}
     assert outcomes == {
         *("running", "chain_step_done", "message_failed", "message_dead", "message_stopped", "message_released"),
     }
 
 
-async def test_nobody_notices_that_everything_was_pruned(
+async def test_traces_are_the_same_after_pruning(
     store: Store, clock: FakeClock, archive: LakeArchive, tmp_path: Path
 ) -> None:
     await busy_day(store, clock)
-    told, listed = await told_of(store), await store.traces.recent(limit=100)
-    await lay_from(store, tmp_path)
+    expected, listed = await traces_of(store), await store.traces.recent(limit=100)
+    await archive_all(store, tmp_path)
     clock.advance(timedelta(days=8))
     pruned = await store.queue.prune(Retention())
     assert pruned.messages > 5
@@ -126,11 +126,11 @@ async def test_nobody_notices_that_everything_was_pruned(
 
     through = ReadThroughTraces(store.traces, archive)
 
-    assert {name: await through.conversation(name) for name in told} == told
+    assert {name: await through.conversation(name) for name in expected} == expected
     assert await through.recent(limit=100) == listed
 
 
-async def test_a_claim_that_was_lost_is_told_too(
+async def test_a_recovered_claim_is_archived(
     tmp_path: Path, store: Store, clock: FakeClock, archive: LakeArchive
 ) -> None:
     gone = ProcessIdentity("here", "boot", 1, 1.0)
@@ -140,7 +140,7 @@ async def test_a_claim_that_was_lost_is_told_too(
         clock.now += 40
     async with await Store.open(tmp_path / "tinyagi.db", clock=clock, alive=lambda _: False) as other:
         assert await other.queue.recover() == 1
-    await lay_from(store, tmp_path)
+    await archive_all(store, tmp_path)
 
     name = claim.primary.conversation_id
     (archived,) = await archive.conversation(name)
@@ -149,7 +149,7 @@ async def test_a_claim_that_was_lost_is_told_too(
     assert [run.outcome for run in archived.attempts] == ["message_recovered"]
 
 
-async def test_what_failed_in_the_run_of_another_conversation_is_found_there(
+async def test_a_message_that_shared_a_failed_run_has_the_failure(
     store: Store, clock: FakeClock, archive: LakeArchive, tmp_path: Path
 ) -> None:
     await say(store, "led")
@@ -162,23 +162,21 @@ async def test_what_failed_in_the_run_of_another_conversation_is_found_there(
     while claim := await store.queue.claim(CODER):
         await store.queue.complete(claim, Outcome("alone"))
     company = shared.messages[1]
-    await lay_from(store, tmp_path)
+    await archive_all(store, tmp_path)
 
     (archived,) = await archive.conversation(company.conversation_id)
     (hot,) = await store.traces.conversation(company.conversation_id)
 
     assert [run.outcome for run in archived.attempts] == ["message_failed", "chain_step_done"]
     assert archived.attempts[1:] == hot.attempts[1:]
-    # The store has the failure by its end only; the lake knows when that run began.
+    # The store only knows the end of the failed run; the lake also knows its start.
     failed, by_its_end = archived.attempts[0], hot.attempts[0]
     assert (failed.claim_id, failed.reason, failed.ended_at) == (shared.id, STUMBLE.reason, by_its_end.ended_at)
     assert failed.started_at == shared.started_at == by_its_end.started_at - 30
     assert (archived.message, archived.answer) == (hot.message, "alone")
 
 
-async def test_runs_are_told_in_the_order_of_their_ends_whatever_their_names(
-    store: Store, archive: LakeArchive, tmp_path: Path
-) -> None:
+async def test_attempts_are_ordered_by_their_end(store: Store, archive: LakeArchive, tmp_path: Path) -> None:
     await say(store, "x", message_id=MessageId("m"))
     for reason in ("first", "second", "third"):
         await store.queue.release(await take(store), reason=reason)
@@ -193,13 +191,11 @@ async def test_runs_are_told_in_the_order_of_their_ends_whatever_their_names(
     assert [run.reason for run in traced.attempts] == ["first", "second", "third", None]
 
 
-async def test_a_team_is_told_also_when_nothing_came_after_it(
-    store: Store, archive: LakeArchive, tmp_path: Path
-) -> None:
+async def test_a_team_without_a_hand_off_is_archived(store: Store, archive: LakeArchive, tmp_path: Path) -> None:
     await say(store, "x")
     claim = await take(store)
     await store.queue.complete(claim, Outcome("nothing handed on", chain=CHAIN))
-    await lay_from(store, tmp_path)
+    await archive_all(store, tmp_path)
 
     (traced,) = await archive.conversation(claim.primary.conversation_id)
 
@@ -207,7 +203,7 @@ async def test_a_team_is_told_also_when_nothing_came_after_it(
     assert (traced,) == await store.traces.conversation(claim.primary.conversation_id)
 
 
-async def test_a_name_that_came_again_is_told_once_and_newest_first(
+async def test_a_reused_conversation_id_gives_the_newest_conversation(
     store: Store, clock: FakeClock, archive: LakeArchive, tmp_path: Path
 ) -> None:
     name = ConversationId("again")
@@ -223,7 +219,7 @@ async def test_a_name_that_came_again_is_told_once_and_newest_first(
         clock.advance(timedelta(days=2))
         await store.queue.prune(Retention())
     old, new = began
-    await lay_from(store, tmp_path)
+    await archive_all(store, tmp_path)
 
     assert [one.message.message for one in await archive.conversation(name)] == ["new", "new work"]
     assert [one.message.message for one in await archive.conversation(name, started_at=old)] == [
@@ -234,9 +230,7 @@ async def test_a_name_that_came_again_is_told_once_and_newest_first(
     assert [one.started_at for one in await archive.recent()] == [new, old]
 
 
-async def test_texts_that_were_forgotten_are_empty(
-    store: Store, clock: FakeClock, archive: LakeArchive, tmp_path: Path
-) -> None:
+async def test_erased_texts_are_empty(store: Store, clock: FakeClock, archive: LakeArchive, tmp_path: Path) -> None:
     await say(store, "secret", message_id=MessageId("m"))
     await store.queue.complete(await take(store), Outcome("secret too"))
     rows = silver_rows(await read_all(store.events))

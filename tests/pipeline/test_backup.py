@@ -1,4 +1,4 @@
-"""Backups of a home with a lake: the restored pair agrees, and a lake that is newer than its database has a remedy."""
+"""Backups of a home with a lake: the restored pair agrees, and a lake newer than its database is moved away."""
 
 import re
 from pathlib import Path
@@ -19,12 +19,12 @@ pytestmark = pytest.mark.timeout(900)
 NOW = 1_794_971_700_000
 
 
-def test_the_names_that_a_backup_leaves_out_are_those_of_the_pipeline() -> None:
+def test_a_backup_excludes_the_temporary_folders_of_the_pipeline() -> None:
     assert {SPARK, STAGE, CHECKPOINTS} <= TEMPORARY
     assert MANIFEST == "manifest.json"
 
 
-def test_a_restored_lake_and_database_agree_and_a_newer_lake_makes_room(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_restored_lake_agrees_and_a_newer_lake_is_moved_away(spark: SparkSession, tmp_path: Path) -> None:
     home, other = Home(tmp_path / "home"), Home(tmp_path / "other")
     home.prepare()
     other.path.mkdir()
@@ -32,7 +32,7 @@ def test_a_restored_lake_and_database_agree_and_a_newer_lake_makes_room(spark: S
     write_history(home.database, 150, days=1)
     early = create(home, now=NOW).path
     run(spark, lake, home.database)
-    # The database of the next backup is ahead of its lake, as it is while a daemon works.
+    # The database of the next backup is ahead of its lake, as with a running daemon.
     append_history(home.database, 50)
     whole = create(home, with_lake=True, now=NOW + 1_000).path
     run(spark, lake, home.database)

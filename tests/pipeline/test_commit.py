@@ -1,4 +1,4 @@
-"""The way into a table: a commit holds against the very state it was planned on, or nothing of it remains."""
+"""Commits to a table: applied to exactly the planned version, or not at all."""
 
 import datetime as dt
 import shutil
@@ -28,13 +28,13 @@ def line(number: int, text: str = "hello", day: dt.date | None = DAY) -> dict[st
 
 
 def lines(lake: Lake) -> list[tuple[int, str]]:
-    """Of the newest state."""
+    """The lines of the newest version."""
     pins = {name: Pin(open_snapshot(lake, name).version, 0) for name in TABLES}
     write_manifest(lake.manifest_file, LakeManifest(1, 0, 0, pins))
     return [(row["id"], row["message"]) for row in rows_of(lake, NAME)]
 
 
-def test_rows_and_their_last_event_arrive_together(lake: Lake) -> None:
+def test_rows_and_their_last_event_are_committed_together(lake: Lake) -> None:
     put(lake, NAME, [line(1), line(2)], through_id=7)
     done = put(lake, NAME, [line(3, day=DAY + dt.timedelta(days=1))], through_id=9)
 
@@ -47,7 +47,7 @@ def test_rows_and_their_last_event_arrive_together(lake: Lake) -> None:
     assert_swept(lake)
 
 
-def test_a_commit_on_an_old_state_is_refused_and_leaves_nothing(lake: Lake) -> None:
+def test_a_commit_on_an_old_version_is_refused_without_leftovers(lake: Lake) -> None:
     put(lake, NAME, [line(1)], through_id=1)
     old = open_snapshot(lake, NAME)
     put(lake, NAME, [line(2)], through_id=2)
@@ -62,8 +62,8 @@ def test_a_commit_on_an_old_state_is_refused_and_leaves_nothing(lake: Lake) -> N
     assert_swept(lake)
 
 
-def test_what_a_compaction_has_replaced_is_not_replaced_again(lake: Lake) -> None:
-    """Accepted, both the compacted file and what was to stand for its rows would be there: every row twice."""
+def test_files_replaced_by_a_compaction_are_not_replaced_again(lake: Lake) -> None:
+    """If accepted, the compacted file and the new files would both be there: every row twice."""
     put(lake, NAME, [line(1)], through_id=1)
     put(lake, NAME, [line(2)], through_id=2)
     old = open_snapshot(lake, NAME)
@@ -80,7 +80,7 @@ def test_what_a_compaction_has_replaced_is_not_replaced_again(lake: Lake) -> Non
     assert_swept(lake)
 
 
-def test_somebody_who_appends_between_move_and_commit_is_noticed(lake: Lake) -> None:
+def test_a_concurrent_append_between_move_and_commit_is_detected(lake: Lake) -> None:
     put(lake, NAME, [line(1)], through_id=1)
     foreign = lake.delta(NAME, as_of=1).to_pyarrow_table()
 
@@ -93,11 +93,11 @@ def test_somebody_who_appends_between_move_and_commit_is_noticed(lake: Lake) -> 
             moved=lambda: write_deltalake(lake.path(NAME), foreign, mode="append"),
         )
 
-    assert lines(lake) == [(1, "hello"), (1, "hello")], "theirs, not ours"
+    assert lines(lake) == [(1, "hello"), (1, "hello")], "the concurrent row, not the new one"
     assert_swept(lake)
 
 
-def test_files_that_the_table_does_not_have_cannot_be_replaced(lake: Lake) -> None:
+def test_unknown_files_cannot_be_replaced(lake: Lake) -> None:
     put(lake, NAME, [line(1)], through_id=1)
     before = open_snapshot(lake, NAME)
     put(lake, NAME, [line(1, "changed")], through_id=2, replacing=True)
@@ -109,7 +109,7 @@ def test_files_that_the_table_does_not_have_cannot_be_replaced(lake: Lake) -> No
     assert lines(lake) == [(1, "changed")]
 
 
-def test_rows_outside_the_days_that_are_replaced_are_refused(lake: Lake) -> None:
+def test_rows_outside_the_replaced_dates_are_refused(lake: Lake) -> None:
     snapshot = open_snapshot(lake, NAME)
     other = frozenset({DAY + dt.timedelta(days=1)})
 
@@ -119,7 +119,7 @@ def test_rows_outside_the_days_that_are_replaced_are_refused(lake: Lake) -> None
     assert lines(lake) == []
 
 
-def test_rows_without_a_day_are_refused(lake: Lake) -> None:
+def test_rows_without_a_date_are_refused(lake: Lake) -> None:
     snapshot = open_snapshot(lake, NAME)
 
     with staged(snapshot, [line(1, day=None)]) as files, pytest.raises(LakeBroken, match="have no date"):
@@ -129,7 +129,7 @@ def test_rows_without_a_day_are_refused(lake: Lake) -> None:
     assert_swept(lake)
 
 
-def test_a_sweep_takes_what_a_killed_writer_moved_and_nothing_that_is_committed(lake: Lake, tmp_path: Path) -> None:
+def test_a_sweep_removes_moved_files_and_keeps_committed_ones(lake: Lake, tmp_path: Path) -> None:
     snapshot = open_snapshot(lake, NAME)
     stage, kept = snapshot.folder / STAGE / "killed", tmp_path / "kept"
     moving = lay_aside(snapshot, stage, [line(1), line(2, day=DAY + dt.timedelta(days=1))])
@@ -152,5 +152,5 @@ def test_a_sweep_takes_what_a_killed_writer_moved_and_nothing_that_is_committed(
     (stage / "moving.txt").write_text("\n".join(file.path for file in open_snapshot(lake, NAME).files))
     remove_leftovers(lake)
 
-    assert lines(lake) == [(3, "hello")], "killed after the commit, before the stage went"
+    assert lines(lake) == [(3, "hello")], "killed after the commit, before the stage was removed"
     assert_swept(lake)

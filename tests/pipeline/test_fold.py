@@ -1,4 +1,4 @@
-"""Folding: each rule on a few rows, and any split of a log into slices gives what the whole log gives at once."""
+"""Folding: each rule on a few rows, and any split of a log into slices gives the same tables."""
 
 import datetime as dt
 import random
@@ -29,7 +29,7 @@ from tinyagi.pipeline.transform.fold import fold
 from tinyagi.pipeline.transform.parsed_events import parsed_events, valid_events
 from tinyagi.pipeline.transform.silver import run_updates, with_run_outcome
 
-# The lake of the first test that asks for it is made in its time.
+# The first test that needs the lake also makes it.
 pytestmark = pytest.mark.timeout(900)
 
 ARRIVED: Final = DAY + dt.timedelta(days=1)
@@ -51,7 +51,7 @@ THINGS: Final = Table(
         LAST_EVENT_ID,
     ),
 )
-SAID: Final[tuple[tuple[int, dict[str, Any]], ...]] = (
+UPDATES: Final[tuple[tuple[int, dict[str, Any]], ...]] = (
     (1, {"first": "a", "last": "a", "number": 5, "total": 1, "most": 3, "all": ["x", "y"]}),
     (1, {}),
     (2, {"last": "only", "most": -1}),
@@ -63,7 +63,7 @@ SAID: Final[tuple[tuple[int, dict[str, Any]], ...]] = (
     (2, {"first": "late"}),
     (1, {"first": "c", "all": ["x"]}),
 )
-"""What ten events say, in their order, each about one thing."""
+"""The values that ten events set, in order, each for one thing."""
 FOLDED: Final[dict[int, dict[str, Any]]] = {
     1: {"first": "a", "last": "b", "number": 0, "total": 111, "most": 7, "all": ["x", "y", "z", "x"]},
     2: {"first": "late", "last": "only", "number": None, "total": None, "most": -1, "all": []},
@@ -77,15 +77,16 @@ def home(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Whole
 
 
 @pytest.mark.parametrize("cuts", [(), (1,), (4, 7), (2, 3, 5, 8)], ids=str)
-def test_ten_events_fold_into_three_rows_however_they_come(spark: SparkSession, cuts: tuple[int, ...]) -> None:
+def test_ten_events_fold_into_three_rows_for_any_split(spark: SparkSession, cuts: tuple[int, ...]) -> None:
     schema = spark_schema(THINGS)
-    sayings = [
-        {"id": thing, **said, "last_event_id": event, "date": DAY} for event, (thing, said) in enumerate(SAID, start=1)
+    updates = [
+        {"id": thing, **said, "last_event_id": event, "date": DAY}
+        for event, (thing, said) in enumerate(UPDATES, start=1)
     ]
     rows = _frame(spark, [])
     with hurried(spark):
-        for start, end in zip((0, *cuts), (*cuts, len(sayings)), strict=True):
-            folded = fold(rows, _sayings(spark, sayings[start:end]), THINGS).withColumn("derived", F.lit(None))
+        for start, end in zip((0, *cuts), (*cuts, len(updates)), strict=True):
+            folded = fold(rows, _updates(spark, updates[start:end]), THINGS).withColumn("derived", F.lit(None))
             rows = spark.createDataFrame([row.asDict() for row in folded.collect()], schema)
         found = {row["id"]: row.asDict() for row in rows.collect()}
 
@@ -94,23 +95,23 @@ def test_ten_events_fold_into_three_rows_however_they_come(spark: SparkSession, 
     assert {row["date"] for row in found.values()} == {DAY}
 
 
-def test_a_row_whose_beginning_is_unknown_goes_to_the_day_of_its_first_event(spark: SparkSession) -> None:
-    sayings = _sayings(spark, [{"id": 1, "last": "x", "last_event_id": 4}, {"id": 1, "last_event_id": 5}])
+def test_a_row_without_a_start_gets_the_date_of_its_first_event(spark: SparkSession) -> None:
+    updates = _updates(spark, [{"id": 1, "last": "x", "last_event_id": 4}, {"id": 1, "last_event_id": 5}])
 
-    (row,) = fold(_frame(spark, []), sayings, THINGS).collect()
+    (row,) = fold(_frame(spark, []), updates, THINGS).collect()
 
     assert row["date"] == ARRIVED
 
 
-def test_what_is_said_of_nothing_changes_no_row(spark: SparkSession) -> None:
-    sayings = _sayings(spark, [{"last": "odd", "last_event_id": 1}, {"id": 1, "last": "x", "last_event_id": 2}])
+def test_updates_without_a_key_are_dropped(spark: SparkSession) -> None:
+    updates = _updates(spark, [{"last": "odd", "last_event_id": 1}, {"id": 1, "last": "x", "last_event_id": 2}])
 
-    (row,) = fold(_frame(spark, []), sayings, THINGS).collect()
+    (row,) = fold(_frame(spark, []), updates, THINGS).collect()
 
     assert (row["id"], row["last"]) == (1, "x")
 
 
-def test_a_run_whose_end_comes_in_a_later_slice_is_as_one_that_came_at_once(spark: SparkSession, home: Whole) -> None:
+def test_a_run_that_ends_in_a_later_slice_is_the_same(spark: SparkSession, home: Whole) -> None:
     session = LakeSession(spark, home.lake, Progress(), is_pinned=True)
     runs = find_table("silver.runs")
     schema = spark_schema(runs)
@@ -126,7 +127,7 @@ def test_a_run_whose_end_comes_in_a_later_slice_is_as_one_that_came_at_once(spar
     assert {row["outcome"] for row in stored.collect()} == {"running"}
 
 
-def test_a_split_of_a_log_gives_the_tables_of_the_whole(spark: SparkSession, home: Whole) -> None:
+def test_a_split_of_the_log_gives_the_same_tables(spark: SparkSession, home: Whole) -> None:
     _assert_split_makes_no_difference(spark, home, sorted(random.uniform(0.02, 0.98) for _ in range(2)))
 
 
@@ -134,14 +135,12 @@ def test_a_split_of_a_log_gives_the_tables_of_the_whole(spark: SparkSession, hom
 @settings(
     max_examples=10,
     deadline=None,
-    # Each example is a lake of its own: a failure is reported without looking for a smaller one.
+    # Each example makes a lake, so a failure is reported without shrinking.
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=list(HealthCheck),
 )
 @given(shares=st.lists(st.floats(0.02, 0.98), min_size=1, max_size=4, unique=True))
-def test_any_split_of_a_log_gives_the_tables_of_the_whole(
-    spark: SparkSession, home: Whole, shares: list[float]
-) -> None:
+def test_any_split_of_the_log_gives_the_same_tables(spark: SparkSession, home: Whole, shares: list[float]) -> None:
     _assert_split_makes_no_difference(spark, home, sorted(shares))
 
 
@@ -175,8 +174,8 @@ def _nothing(spark: SparkSession, table: Table) -> DataFrame:
     return spark.createDataFrame([], spark_schema(table))
 
 
-def _sayings(spark: SparkSession, rows: list[dict[str, Any]]) -> DataFrame:
-    """Each with the day of its event."""
+def _updates(spark: SparkSession, rows: list[dict[str, Any]]) -> DataFrame:
+    """Updates with the date of their event."""
     return _frame(spark, rows).withColumn("event_date", F.lit(ARRIVED))
 
 

@@ -1,4 +1,4 @@
-"""A person is forgotten: every file of the home is decoded, and no word of theirs is in any of them."""
+"""Forgetting a person: every file of the home is decoded, and none contains a text of the person."""
 
 import asyncio
 import json
@@ -37,7 +37,7 @@ from tinyagi.store.erase import Eraser
 from tinyagi.store.event_reader import EventLogReader
 from tinyagi.store.store import Store
 
-# A whole run of the pipeline, and all its tables twice anew: within the time of the first test that asks for them.
+# The first test runs the whole pipeline and rebuilds all tables twice.
 pytestmark = pytest.mark.timeout(600)
 
 Rows = dict[str, list[dict[str, Any]]]
@@ -106,7 +106,7 @@ def in_order(lake: Lake, table: Table) -> list[dict[str, Any]]:
 
 
 def decoded(home: Home) -> Iterator[tuple[Path, bytes]]:
-    """Every file, as it is and unpacked."""
+    """The content of every file, raw and decoded."""
     for path in sorted(home.path.rglob("*")):
         if path.is_file():
             yield path, path.read_bytes()
@@ -117,17 +117,17 @@ def decoded(home: Home) -> Iterator[tuple[Path, bytes]]:
 
 
 def mentioned(home: Home, mark: bytes) -> set[str]:
-    """The folders of the home below which the mark stands in a file, or in a file's name."""
+    """The folders of the home with the mark in a file or in a file name."""
     found = {path.relative_to(home.path).parts[0] for path, content in decoded(home) if mark in content}
     return found | {path.relative_to(home.path).parts[0] for path in home.path.rglob(f"*{mark.decode()}*")}
 
 
-def test_no_file_of_the_home_holds_a_word_of_theirs(world: World) -> None:
+def test_no_file_of_the_home_contains_a_text_of_the_person(world: World) -> None:
     assert mentioned(world.home, MARK) == set()
     assert mentioned(world.home, OTHER_MARK) >= {"tinyagi.db", "lake", "chats"}
 
 
-def test_rows_ids_and_figures_of_the_lake_are_as_before(world: World) -> None:
+def test_rows_ids_and_counts_of_the_lake_stay(world: World) -> None:
     after = contents(world.lake)
 
     for name, table in TABLES.items():
@@ -143,7 +143,7 @@ def test_rows_ids_and_figures_of_the_lake_are_as_before(world: World) -> None:
     assert sum(row["cost"] for row in after["silver.runs"] if row["cost"]) > 1
 
 
-def test_only_a_pseudonym_is_left_of_them(world: World) -> None:
+def test_only_a_pseudonym_of_the_person_stays(world: World) -> None:
     after = contents(world.lake)
     name = world.forgotten.pseudonym
 
@@ -157,7 +157,7 @@ def test_only_a_pseudonym_is_left_of_them(world: World) -> None:
     assert [row["message"] for row in after["silver.messages"] if row["message_id"] == "m2"] == ["kwkw asks"]
 
 
-def test_the_result_says_what_was_done_and_what_was_not(world: World) -> None:
+def test_the_report_lists_what_was_removed_and_what_remains(world: World) -> None:
     done = world.forgotten
 
     assert done.pseudonym.startswith("erased-")
@@ -169,14 +169,14 @@ def test_the_result_says_what_was_done_and_what_was_not(world: World) -> None:
     assert not any("still names" in sentence for sentence in done.remaining)
 
 
-def test_the_key_is_private_and_the_erasure_names_nobody(world: World) -> None:
+def test_the_key_is_private_and_the_erasure_has_only_the_pseudonym(world: World) -> None:
     assert key_file(world.home).stat().st_mode & 0o777 == 0o600
     (erasure,) = erasures_of(world.lake)
     assert erasure.pseudonym == world.forgotten.pseudonym
     assert {"m1", "m3", "m4", "m5"} <= erasure.conversations
 
 
-def test_nobody_finds_them_in_the_lake_any_more(world: World) -> None:
+def test_the_person_is_not_found_in_the_lake(world: World) -> None:
     eraser = LakeEraser(world.session, world.pipeline.backfill)
 
     assert eraser.sightings(Person(sender=ZORA)) == eraser.sightings(Person(sender_id=ZORA_ID)) == frozenset()
@@ -184,8 +184,8 @@ def test_nobody_finds_them_in_the_lake_any_more(world: World) -> None:
     assert eraser.known(frozenset({"m1", "m99"})) == {"m1"}
 
 
-def test_making_all_tables_anew_gives_the_same_tables(world: World, spark: SparkSession, tmp_path: Path) -> None:
-    # A copy of the home: the others look at what the erasing itself has left.
+def test_a_backfill_gives_the_same_tables(world: World, spark: SparkSession, tmp_path: Path) -> None:
+    # A copy of the home, because other tests check the state right after the erasure.
     home = Home(tmp_path / "home")
     shutil.copytree(world.home.path, home.path)
     session, log = LakeSession(spark, Lake(home.lake), Progress()), LogSource({"db": str(home.database)})
@@ -202,7 +202,7 @@ def test_making_all_tables_anew_gives_the_same_tables(world: World, spark: Spark
     assert [erasure.pseudonym for erasure in erasures_of(session.lake)] == [world.forgotten.pseudonym]
 
 
-def test_their_events_that_turn_up_later_are_redacted_on_their_way_in(world: World, spark: SparkSession) -> None:
+def test_late_events_of_the_person_are_redacted(world: World, spark: SparkSession) -> None:
     with EventLogReader(world.original) as log:
         rows = [row for page in log.pages(0, log.head()) for row in page]
     late = spark.createDataFrame(rows, SCHEMA)
@@ -217,7 +217,7 @@ def test_their_events_that_turn_up_later_are_redacted_on_their_way_in(world: Wor
     assert {row["id"]: row["payload"] for row in redacted}.items() <= stored.items()
 
 
-def test_without_an_erasure_to_apply_events_pass_as_they_are(world: World, spark: SparkSession) -> None:
+def test_events_without_an_erasure_stay_unchanged(world: World, spark: SparkSession) -> None:
     events = spark.createDataFrame([], SCHEMA)
     head = max(erasure.through_id for erasure in erasures_of(world.lake))
 
@@ -225,7 +225,7 @@ def test_without_an_erasure_to_apply_events_pass_as_they_are(world: World, spark
     assert redact(events, ()) is events
 
 
-def test_a_home_without_a_lake_is_forgotten_as_well(tmp_path: Path) -> None:
+def test_a_person_is_forgotten_in_a_home_without_a_lake(tmp_path: Path) -> None:
     home = inhabited(Home(tmp_path / "home"))
 
     with Eraser(home.database) as eraser:
@@ -241,7 +241,7 @@ def test_a_home_without_a_lake_is_forgotten_as_well(tmp_path: Path) -> None:
 
 
 class Emptied:
-    """The lake of an erasing that was cut off: it remembers the erasure, and nobody is in it any more."""
+    """The lake of an interrupted erasure: it has the erasure, and the person is already gone."""
 
     def __init__(self) -> None:
         self.erased: list[Redaction] = []
@@ -260,7 +260,7 @@ class Emptied:
         return {}
 
 
-def test_an_erasing_that_was_cut_off_goes_on_by_the_same_command(tmp_path: Path) -> None:
+def test_an_interrupted_erasure_continues_with_the_same_command(tmp_path: Path) -> None:
     home = inhabited(Home(tmp_path / "home"))
     with Eraser(home.database) as eraser:
         forgetting = PersonEraser(home, eraser, None)
@@ -281,7 +281,7 @@ def test_an_erasing_that_was_cut_off_goes_on_by_the_same_command(tmp_path: Path)
     assert redaction.wrote("telegram", "anything", ZORA_ID)
 
 
-def test_somebody_else_of_the_same_name_gets_a_pseudonym_of_their_own(tmp_path: Path) -> None:
+def test_another_person_of_the_same_name_gets_another_pseudonym(tmp_path: Path) -> None:
     home = inhabited(Home(tmp_path / "home"))
     other = Identity("telegram", "another", frozenset({ZORA}))
     erasure = erasure_of(make_key(home), other, Scope(frozenset({"m2"})), through_id=40, now=1)
@@ -295,7 +295,7 @@ def test_somebody_else_of_the_same_name_gets_a_pseudonym_of_their_own(tmp_path: 
     assert "m2" not in found.scope.conversations
 
 
-def test_ids_that_hold_a_name_are_told(tmp_path: Path) -> None:
+def test_ids_that_contain_a_name_are_reported(tmp_path: Path) -> None:
     home = inhabited(Home(tmp_path / "home"))
 
     async def write() -> None:
@@ -312,7 +312,7 @@ def test_ids_that_hold_a_name_are_told(tmp_path: Path) -> None:
     assert f"{home.database} still names the person." in done.remaining
 
 
-def test_what_they_write_later_is_a_new_beginning(tmp_path: Path) -> None:
+def test_later_messages_of_the_person_are_kept_until_the_next_erasure(tmp_path: Path) -> None:
     home = inhabited(Home(tmp_path / "home"))
     with Eraser(home.database) as eraser:
         forgetting = PersonEraser(home, eraser, None)

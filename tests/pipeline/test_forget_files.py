@@ -1,4 +1,4 @@
-"""Chat files of a conversation go with it, whatever its id is; those of others stay."""
+"""Chat files of a conversation are deleted with it for any id; others stay."""
 
 from contextlib import closing
 from pathlib import Path
@@ -35,7 +35,7 @@ def home(tmp_path: Path) -> Home:
 
 
 async def talk(home: Home, *ids: str) -> None:
-    """Team conversations with these ids, as another program may put them into the database."""
+    """Team conversations with these ids, inserted as by another program."""
     async with await Store.open(home.database, route=lambda text: route(text, ROSTER)) as store:
         chats = ChatFileWriter(store, home.chats)
         await chats.catch_up()

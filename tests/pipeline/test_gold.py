@@ -1,4 +1,4 @@
-"""Gold after a run, compared figure by figure with what plain Python makes of the same log."""
+"""Gold after a run, compared value by value with plain Python on the same log."""
 
 from typing import Any, Final
 
@@ -19,7 +19,7 @@ from tinyagi.pipeline.tables.gold import HISTOGRAM_EDGES
 from tinyagi.pipeline.transform.columns import arrival_day, day_of, histogram, hour_of, percentile, total_cost
 from tinyagi.pipeline.transform.gold import fingerprint
 
-# The lakes of the first test that asks for them are made in its time.
+# The first test that needs the lakes also makes them.
 pytestmark = pytest.mark.timeout(900)
 
 ERRORS: Final = (
@@ -32,18 +32,18 @@ ERRORS: Final = (
 )
 
 
-@pytest.fixture(scope="module", params=["an office", "a home in which everything happens"])
+@pytest.fixture(scope="module", params=["traffic", "every kind of event"])
 def lake_and_log(
     request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Lake, list[RecordedEvent]]:
-    if request.param == "an office":
+    if request.param == "traffic":
         office = traffic(spark, tmp_path_factory)
         return office.lake, raw_events(office.database)
     home = whole(spark, tmp_path_factory)
-    return home.lake, home.believed()
+    return home.lake, home.valid_events()
 
 
-def test_gold_is_what_the_log_says(lake_and_log: tuple[Lake, list[RecordedEvent]]) -> None:
+def test_gold_matches_the_log(lake_and_log: tuple[Lake, list[RecordedEvent]]) -> None:
     lake, events = lake_and_log
 
     for name, expected in expected_gold(events).items():
@@ -54,7 +54,7 @@ def test_gold_is_what_the_log_says(lake_and_log: tuple[Lake, list[RecordedEvent]
             _assert_alike(row, should[tuple(row[column] for column in key)], name)
 
 
-def test_a_days_partition_has_the_days_rows(lake_and_log: tuple[Lake, list[RecordedEvent]]) -> None:
+def test_a_partition_has_the_rows_of_its_date(lake_and_log: tuple[Lake, list[RecordedEvent]]) -> None:
     lake, _ = lake_and_log
 
     for row in rows_of(lake, "gold.agent_hourly"):
@@ -95,7 +95,7 @@ def test_errors_of_one_shape_have_one_fingerprint(spark: SparkSession) -> None:
     assert shapes == [gold.fingerprint(line) for (line,) in lines]
 
 
-def test_days_are_kept_within_what_a_clock_can_mean(spark: SparkSession) -> None:
+def test_dates_are_kept_within_bounds(spark: SparkSession) -> None:
     now = 1_772_409_600_000
     instants = [(value,) for value in (-(2**62), 0, now - 1, now, now + 2 * 24 * HOUR, 2**62, None)]
     frame = spark.createDataFrame(instants, "at bigint")

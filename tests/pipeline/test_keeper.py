@@ -1,4 +1,4 @@
-"""The keeper beside a daemon of an earlier version."""
+"""The lake service next to a daemon of an earlier version."""
 
 import asyncio
 from pathlib import Path
@@ -14,7 +14,7 @@ from tinyagi.settings.home import Home
 from tinyagi.store.store import Store
 
 
-async def test_after_an_upgrade_no_pipeline_migrates_the_database_under_the_old_daemon(tmp_path: Path) -> None:
+async def test_the_pipeline_does_not_migrate_the_database_of_a_running_older_daemon(tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
     home.prepare()
     daemon = await Store.open(home.database)

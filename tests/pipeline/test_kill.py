@@ -19,7 +19,7 @@ from tinyagi.pipeline.lake import Lake, LakeManifest
 from tinyagi.pipeline.tables.catalog import TABLES
 
 BATCH: Final = 130
-"""Half of what is new, so that a batch is there when the second one is not."""
+"""Half of the new events, so that one batch is committed and the second is not."""
 FEW: Final = (
     ("staged", BRONZE),
     ("moved", BRONZE),
@@ -37,7 +37,7 @@ MANY: Final = (
     ("staged", "gold.conversations"),
     ("finishing", ""),
 )
-# A JVM that lives for a few seconds is not worth compiling well for.
+# Optimizing does not pay off for a JVM that lives for a few seconds.
 SHORT_LIVED: Final = (
     "-XX:TieredStopAtLevel=1 -Dspark.sql.codegen.wholeStage=false -Dspark.sql.codegen.factoryMode=NO_CODEGEN"
 )
@@ -45,7 +45,7 @@ SHORT_LIVED: Final = (
 
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("kills", [FEW, pytest.param(MANY, marks=pytest.mark.soak)], ids=len)
-def test_a_pipeline_that_is_killed_again_and_again_ends_with_the_tables_of_one_that_was_not(
+def test_a_pipeline_killed_repeatedly_ends_with_the_same_tables(
     spark: SparkSession, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, kills: tuple[tuple[str, str], ...]
 ) -> None:
     history = traffic(spark, tmp_path_factory)
@@ -78,7 +78,7 @@ def _run_until_killed(lake: Lake, database: Path, point: str, of: str) -> None:
 
 
 def _processes_of(lake: Lake) -> list[psutil.Process]:
-    """Spark's own temporary files lie below the lake, and its command line says so."""
+    """Spark's temporary folder is below the lake, so its command line contains the lake's path."""
     return [process for process in psutil.process_iter() if str(lake.folder) in _command_of(process)]
 
 

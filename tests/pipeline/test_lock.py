@@ -1,4 +1,4 @@
-"""One writer on a lake: the second hears who the first one is, and the dead hold nothing."""
+"""One writer per lake: the second gets the name of the first, and dead processes hold no lock."""
 
 import os
 import stat
@@ -25,7 +25,7 @@ with writer_lock(Path(sys.argv[1]), "backfill"):
 """
 
 
-def test_the_second_writer_is_told_who_the_first_one_is_until_that_one_is_dead(tmp_path: Path) -> None:
+def test_a_second_writer_is_refused_with_the_first_until_that_one_is_dead(tmp_path: Path) -> None:
     lake, setup = Lake(tmp_path / "lake"), SparkSetup({})
     command = (sys.executable, "-c", HOLDER, lake.folder)
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
@@ -33,7 +33,7 @@ def test_the_second_writer_is_told_who_the_first_one_is_until_that_one_is_dead(t
         try:
             assert holder.stdout.readline() == b"held\n"
             sentence = rf"{lake.folder} is being written by `pipeline backfill`, process {holder.pid}\. Try again"
-            # No Java is looked for before: there is none in this environment.
+            # The lock is checked before Java: this environment has none.
             with pytest.raises(LakeBusy, match=sentence), open_for_writing(lake, setup, "run", Progress()):
                 pytest.fail("two writers")
         finally:
@@ -47,7 +47,7 @@ def test_the_second_writer_is_told_who_the_first_one_is_until_that_one_is_dead(t
         assert "vacuum" in (lake.folder / ".writer.lock").read_text()
 
 
-def test_what_a_writer_makes_is_private(tmp_path: Path) -> None:
+def test_files_of_a_writer_are_private(tmp_path: Path) -> None:
     before = os.umask(0o022)
     try:
         with writer_lock(tmp_path / "lake", "run"):

@@ -1,4 +1,4 @@
-"""The master of Spark is checked before Java starts: one sentence within seconds."""
+"""The Spark master is checked before Java starts: a short error within seconds."""
 
 import asyncio
 import json
@@ -49,7 +49,7 @@ def answering(answer: bytes, *, hangs_up: bool = False) -> Iterator[int]:
 
 
 @pytest.mark.parametrize("master", ["local", "local[*]", "local[3]", "local[ 3 ]", "local[4,2]", "local[*,2]"])
-def test_this_machine_needs_no_look_at_the_network(master: str) -> None:
+def test_a_local_master_needs_no_network(master: str) -> None:
     check_master(master)
 
     assert is_local(master)
@@ -62,7 +62,7 @@ def test_this_machine_needs_no_look_at_the_network(master: str) -> None:
         *("spark://host", "spark://:7077", "spark://host:port", "spark://host:70000", "spark://", "host:7077"),
     ],
 )
-def test_a_master_that_is_not_supported_is_named_with_those_that_are(master: str) -> None:
+def test_an_unsupported_master_is_refused_with_the_supported_ones(master: str) -> None:
     with pytest.raises(PipelineError) as refused:
         check_master(master)
 
@@ -73,19 +73,19 @@ def test_a_master_that_is_not_supported_is_named_with_those_that_are(master: str
     assert not is_local(master)
 
 
-def test_a_cluster_that_answers_is_left_to_spark() -> None:
+def test_a_cluster_that_answers_is_accepted() -> None:
     with answering(SPARK) as port:
         check_master(f"spark://127.0.0.1:{port}")
         check_master(f"spark://127.0.0.1:{free_port()},127.0.0.1:{port}")
 
 
-def test_a_master_with_tls_hangs_up_and_is_left_to_spark() -> None:
+def test_a_master_that_closes_the_connection_is_accepted() -> None:
     with answering(b"", hangs_up=True) as port:
         check_master(f"spark://127.0.0.1:{port}")
 
 
 @pytest.mark.parametrize("answer", [b"HTTP/1.1 400 Bad Request\r\n", b"SSH-2.0", b""])
-def test_a_port_of_another_program_is_named(answer: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_port_of_another_program_is_reported(answer: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(master_module, "ANSWER_TIMEOUT", timedelta(seconds=0.2))
     with answering(answer) as port, pytest.raises(PipelineError) as refused:
         check_master(f"spark://127.0.0.1:{port}")
@@ -93,7 +93,7 @@ def test_a_port_of_another_program_is_named(answer: bytes, monkeypatch: pytest.M
     assert f"127.0.0.1:{port} does not answer like a Spark master. Start that Spark master, or" in str(refused.value)
 
 
-def test_a_cluster_that_does_not_answer_is_named_with_the_reason() -> None:
+def test_an_unreachable_cluster_is_reported_with_the_reason() -> None:
     port = free_port()
 
     with pytest.raises(PipelineError) as refused:
@@ -105,16 +105,14 @@ def test_a_cluster_that_does_not_answer_is_named_with_the_reason() -> None:
     )
 
 
-def test_a_host_without_an_address_is_one_sentence() -> None:
+def test_an_unknown_host_is_reported() -> None:
     with pytest.raises(PipelineError, match=r"nowhere\.invalid:7077 cannot be reached: "):
         check_master("spark://nowhere.invalid:7077")
 
 
 @pytest.mark.parametrize("command", [("query", "SELECT 1"), ("run",)])
 @pytest.mark.parametrize("master", ["yarn", "spark://127.0.0.1:1"])
-def test_a_command_ends_with_the_sentence_and_without_java(
-    tmp_path: Path, master: str, command: tuple[str, ...]
-) -> None:
+def test_a_command_with_a_bad_master_fails_without_java(tmp_path: Path, master: str, command: tuple[str, ...]) -> None:
     home = Home(tmp_path / "home")
     home.prepare()
     asyncio.run(acknowledge(home, None))

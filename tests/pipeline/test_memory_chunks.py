@@ -15,7 +15,7 @@ ODD = "aZäßÉσΣςIİıẞ09٣½²नमस्तेกำ日本ひラ한_-'�
 
 
 def chunks(spark: SparkSession, *texts: str | None) -> list[dict[str, Any]]:
-    """Of one line per text; their ids count from 1."""
+    """The chunks of one line per text; the ids count from 1."""
     lines = [
         {"id": number, "agent_id": "coder", "role": "user", "message_id": "m", "content": text, "date": TODAY}
         for number, text in enumerate(texts, 1)
@@ -45,7 +45,7 @@ def test_a_short_line_is_one_chunk_with_its_words_counted(spark: SparkSession) -
     assert chunk["length"] == 6
 
 
-def test_long_lines_are_cut_into_pieces_that_overlap(spark: SparkSession) -> None:
+def test_long_lines_are_cut_into_overlapping_chunks(spark: SparkSession) -> None:
     def line(words: int) -> str:
         return " ".join(f"w{number}" for number in range(words))
 
@@ -65,11 +65,11 @@ def test_long_lines_are_cut_into_pieces_that_overlap(spark: SparkSession) -> Non
     assert len(set(pieces["3.1"]) & set(pieces["3.2"])) == OVERLAP
 
 
-def test_what_is_erased_or_has_no_words_leaves_no_chunk(spark: SparkSession) -> None:
+def test_lines_without_words_give_no_chunk(spark: SparkSession) -> None:
     assert chunks(spark, None, "", " \n ", "…!", "the of and", "a") == []
 
 
-def test_scripts_without_blanks_are_cut_too_and_endless_words_are_shown_in_part(spark: SparkSession) -> None:
+def test_scripts_without_spaces_are_cut_and_endless_words_truncated(spark: SparkSession) -> None:
     japanese, endless = "明日の会議" * 40, "x" * 9_000 + " word"
 
     *cut, last = sorted(chunks(spark, japanese, endless), key=lambda chunk: chunk["chunk"])
@@ -79,7 +79,7 @@ def test_scripts_without_blanks_are_cut_too_and_endless_words_are_shown_in_part(
     assert (counted(last), len(last["text"])) == ({"word": 1}, MOST_CHARACTERS)
 
 
-def test_a_question_is_taken_apart_like_a_line(spark: SparkSession) -> None:
+def test_a_query_has_the_same_terms_as_a_line(spark: SparkSession) -> None:
     dice = random.Random(7)
     words = [*sorted(STOP_WORDS), *ODD, *ODD, "x_y", "don't", "A1", "z" * 64, "z" * 65]
     texts = ["".join(dice.choices(words, k=30)) for _ in range(50)]

@@ -1,4 +1,4 @@
-"""The rules of merging on Arrow batches, without Spark: any split, any batches, the same rows."""
+"""The merge rules on Arrow batches, without Spark: any split gives the same rows."""
 
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
@@ -42,7 +42,7 @@ Row = dict[str, Any]
 
 texts = st.none() | st.text(max_size=3)
 numbers = st.none() | st.integers(-5, 5)
-said = st.fixed_dictionaries(
+update_rows = st.fixed_dictionaries(
     {
         "id": st.integers(0, 4),
         "first": texts,
@@ -58,8 +58,8 @@ said = st.fixed_dictionaries(
 
 
 @settings(deadline=None)
-@given(st.lists(said, max_size=30), st.lists(st.integers(0, 30), max_size=6))
-def test_rows_merge_by_the_rules_wherever_a_batch_ends(rows: list[Row], cuts: list[int]) -> None:
+@given(st.lists(update_rows, max_size=30), st.lists(st.integers(0, 30), max_size=6))
+def test_rows_merge_by_the_rules_for_any_batches(rows: list[Row], cuts: list[int]) -> None:
     ordered = sorted(rows, key=lambda row: row["id"])
 
     found = merged(ordered, cuts)
@@ -68,19 +68,19 @@ def test_rows_merge_by_the_rules_wherever_a_batch_ends(rows: list[Row], cuts: li
 
 
 @settings(deadline=None)
-@given(st.lists(said, max_size=20), st.integers(0, 20))
-def test_a_merged_row_stands_for_the_rows_it_was_made_of(rows: list[Row], cut: int) -> None:
+@given(st.lists(update_rows, max_size=20), st.integers(0, 20))
+def test_a_merged_row_replaces_its_rows(rows: list[Row], cut: int) -> None:
     earlier, later = rows[:cut], rows[cut:]
 
     stored = merged(sorted(earlier, key=lambda row: row["id"]))
 
-    # Sorting keeps the order of rows of one key: what is stored comes before what is said later.
+    # Sorting is stable: stored rows of a key come before later ones.
     assert merged(sorted([*stored, *later], key=lambda row: row["id"])) == merged(
         sorted(rows, key=lambda row: row["id"])
     )
 
 
-def test_a_key_that_goes_on_for_many_batches_is_one_row() -> None:
+def test_a_key_that_spans_many_batches_is_one_row() -> None:
     rows = [blank(id=7, total=1, last=str(number)) for number in range(1000)]
 
     (row,) = merged(rows, cuts=range(1000))
@@ -88,7 +88,7 @@ def test_a_key_that_goes_on_for_many_batches_is_one_row() -> None:
     assert (row["total"], row["last"]) == (1000, "999")
 
 
-def test_long_texts_are_copied_only_where_they_stand() -> None:
+def test_a_long_text_is_kept_in_its_row_only() -> None:
     rows = [blank(id=0, last="x" * 2**20), *(blank(id=number) for number in range(1, 4_000))]
 
     found = merged(rows)
@@ -96,7 +96,7 @@ def test_long_texts_are_copied_only_where_they_stand() -> None:
     assert [len(row["last"] or "") for row in found[:2]] == [2**20, 0]
 
 
-def test_no_rows_and_empty_batches_are_nothing() -> None:
+def test_empty_batches_give_no_rows() -> None:
     assert merged([]) == []
     assert merged([blank(id=1)], cuts=[0, 0, 1, 1]) == [blank(id=1, all=[])]
 
@@ -109,9 +109,9 @@ def merged(rows: Sequence[Row], cuts: Iterable[int] = ()) -> list[Row]:
 
 
 def by_hand(rows: list[Row]) -> Row:
-    """Of one key, in the order of their events."""
+    """Merge the rows of one key, in the order of their events."""
 
-    def told(name: str) -> list[Any]:
+    def known(name: str) -> list[Any]:
         return [row[name] for row in rows if row[name] is not None]
 
     def latest(values: list[Any]) -> Any:
@@ -119,14 +119,14 @@ def by_hand(rows: list[Row]) -> Row:
 
     return {
         "id": rows[0]["id"],
-        "first": next(iter(told("first")), None),
-        "ids": next(iter(told("ids")), None),
-        "last": latest(told("last")),
-        "cost": latest(told("cost")),
-        "total": sum(told("total")) if told("total") else None,
-        "most": max(told("most"), default=None),
-        "is_done": max(told("is_done"), default=None),
-        "all": [one for gathered in told("all") for one in gathered],
+        "first": next(iter(known("first")), None),
+        "ids": next(iter(known("ids")), None),
+        "last": latest(known("last")),
+        "cost": latest(known("cost")),
+        "total": sum(known("total")) if known("total") else None,
+        "most": max(known("most"), default=None),
+        "is_done": max(known("is_done"), default=None),
+        "all": [one for gathered in known("all") for one in gathered],
     }
 
 

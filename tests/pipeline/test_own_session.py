@@ -1,4 +1,4 @@
-"""The recipe of the documentation for a Spark session of one's own, run as it is written there."""
+"""The documented recipe for an own Spark session, run as written."""
 
 import os
 import re
@@ -30,7 +30,7 @@ def home(tmp_path: Path) -> Home:
     return home
 
 
-def test_the_recipe_of_the_documentation_works_in_a_process_of_its_own(home: Home, tmp_path: Path) -> None:
+def test_the_documented_recipe_works(home: Home, tmp_path: Path) -> None:
     found = RECIPE.search(PAGE.read_text())
     assert found is not None
     java = find_java(snapshot(), tmp_path / "java")
@@ -46,7 +46,7 @@ def test_the_recipe_of_the_documentation_works_in_a_process_of_its_own(home: Hom
     assert re.findall(r"\| *(\w+)\| *([\d.]+)\|", paid) == [("coder", "1.0"), ("tester", "0.5")]
 
 
-def test_an_unknown_table_and_a_home_without_a_lake_are_named(spark: SparkSession, home: Home, tmp_path: Path) -> None:
+def test_an_unknown_table_and_a_missing_lake_are_reported(spark: SparkSession, home: Home, tmp_path: Path) -> None:
     with pytest.raises(NotFound, match=r"silver\.nothing"):
         own_session.table(spark, "silver.nothing", home=home)
     with pytest.raises(LakeBroken, match="Run `tinyagi pipeline run`"):

@@ -38,14 +38,14 @@ from tinyagi.store.store import Store
 
 NAME: Final = "silver.messages"
 WATCHED: Final = frozenset({"bronze", "messages", ".manifest.json.new"})
-"""Syncs of the lake's own folder and of these are moments for a cut: every table is written the same way."""
+"""A cut happens at syncs of the lake's folder and of these: every table is written the same way."""
 
 
 @dataclass(frozen=True)
 class Cut:
     lake: Lake
     hot: frozenset[int]
-    """Events that the database held at that moment."""
+    """Events in the database at that time."""
     cursor: int
     before: str
     """The sync that the power cut prevented."""
@@ -60,7 +60,7 @@ def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Disk:
 
 @pytest.fixture
 def home(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
-    """One whose pipeline runs in the session that is open already."""
+    """A home whose pipeline runs in the open session."""
 
     @contextmanager
     def in_session(lake: Lake, _: SparkSetup, purpose: str, progress: Progress) -> Iterator[LakeSession]:
@@ -76,7 +76,7 @@ def home(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.timeout(600)
-def test_parquet_then_log_then_manifest_then_cursor_are_durable_in_this_order(home: Home, disk: Disk) -> None:
+def test_parquet_log_manifest_and_cursor_are_synced_in_this_order(home: Home, disk: Disk) -> None:
     cursors: list[int] = []
     disk.before_sync = lambda _: cursors.append(_cursor(home))
 
@@ -103,7 +103,7 @@ def test_parquet_then_log_then_manifest_then_cursor_are_durable_in_this_order(ho
 
 
 @pytest.mark.timeout(900)
-def test_after_a_power_cut_at_any_sync_every_event_is_readable_or_still_hot(
+def test_every_event_survives_a_power_cut_at_any_sync(
     spark: SparkSession, home: Home, disk: Disk, tmp_path: Path
 ) -> None:
     cuts: list[Cut] = []
@@ -140,9 +140,7 @@ def test_after_a_power_cut_at_any_sync_every_event_is_readable_or_still_hot(
         assert disagreeing(spark, one.lake, home.database) == []
 
 
-def test_compaction_vacuum_and_purge_delete_nothing_before_what_replaces_it_is_durable(
-    tmp_path: Path, disk: Disk
-) -> None:
+def test_compaction_vacuum_and_purge_delete_only_after_the_replacement_is_synced(tmp_path: Path, disk: Disk) -> None:
     lake = Lake(tmp_path / "lake")
     numbers = list(range(1, 7))
     for number in numbers:
@@ -172,7 +170,7 @@ def test_compaction_vacuum_and_purge_delete_nothing_before_what_replaces_it_is_d
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-def test_a_checkpoint_that_a_power_cut_tore_is_dropped(tmp_path: Path, disk: Disk, loss: str) -> None:
+def test_a_checkpoint_torn_by_a_power_cut_is_dropped(tmp_path: Path, disk: Disk, loss: str) -> None:
     lake = Lake(tmp_path / "lake")
     for number in range(1, 19):
         put(lake, NAME, [_row(number)], through_id=number)
@@ -199,7 +197,7 @@ def test_a_checkpoint_that_a_power_cut_tore_is_dropped(tmp_path: Path, disk: Dis
 
 
 def _recording(folder: str, journal: Path) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """`FilesByDay`, whose task writes down what it syncs."""
+    """`FilesByDay` with a task that records its syncs."""
     note, write = recorder(journal), FilesByDay(folder)
 
     def recorded(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -221,7 +219,7 @@ def _publish(lake: Lake) -> None:
 
 
 def _assert_pinned_is_readable(cut: Cut) -> None:
-    """Without any repair: as the API reads it when the daemon starts again."""
+    """Without any repair, as the API reads it after a restart."""
     manifest = cut.lake.manifest()
     assert manifest is not None or cut.cursor == 0, cut.before
     for name in manifest.tables if manifest else ():

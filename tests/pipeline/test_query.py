@@ -1,4 +1,4 @@
-"""SQL over the lake: tables under their names, nothing but reading, and one sentence for every mistake."""
+"""SQL over the lake: table names, read-only access, and short errors."""
 
 import csv
 import io
@@ -44,7 +44,7 @@ class Listener(logging.Handler):
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
-    """With a lake of three runs."""
+    """A home with a lake of three runs."""
     home = Home(tmp_path_factory.mktemp("home"))
     home.database.touch()
     lay(home.lake, {**dict.fromkeys(TABLES, ()), "silver.runs": RUNS})
@@ -62,7 +62,7 @@ def session(spark: SparkSession, home: Home) -> Iterator[LakeSession]:
 
 @pytest.fixture
 def shell(session: LakeSession, home: Home, monkeypatch: pytest.MonkeyPatch) -> Shell:
-    """The session of all tests stands for the one that a command would start."""
+    """Commands use the session of the tests instead of a new one."""
     monkeypatch.setattr(LakeService, "reading", lambda keeper: nullcontext(session))
     return Shell(home)
 
@@ -79,11 +79,11 @@ def shell(session: LakeSession, home: Home, monkeypatch: pytest.MonkeyPatch) -> 
         ("SELECT * FROM silver.nothing, my_silver.runs, silver.runs_too", None),
     ],
 )
-def test_only_names_of_tables_are_replaced(sql: str, expected: str | None) -> None:
+def test_only_table_names_are_replaced(sql: str, expected: str | None) -> None:
     assert replace_table_names(sql) == (expected or sql)
 
 
-def test_the_first_rows_are_given_and_it_is_told_that_there_are_more(session: LakeSession) -> None:
+def test_a_result_has_the_first_rows_and_a_flag_for_more(session: LakeSession) -> None:
     sql = "SELECT claim_id FROM silver.runs ORDER BY claim_id;"
 
     assert run_query(session, sql, limit=2).rows == (("c0",), ("c1",))
@@ -91,14 +91,12 @@ def test_the_first_rows_are_given_and_it_is_told_that_there_are_more(session: La
     assert not run_query(session, sql, limit=3).is_cut
 
 
-def test_columns_may_share_a_name_and_no_rows_have_columns_too(session: LakeSession) -> None:
+def test_columns_can_share_a_name_and_an_empty_result_has_columns(session: LakeSession) -> None:
     assert run_query(session, "SELECT 1 AS a, 2 AS a", limit=1).rows == ((1, 2),)
     assert run_query(session, "SELECT agent FROM silver.messages", limit=1).columns == ("agent",)
 
 
-def test_instants_are_those_of_utc_wherever_the_machine_is(
-    session: LakeSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_times_are_in_utc_in_any_time_zone(session: LakeSession, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         patch.setenv("TZ", "America/New_York")
         time.tzset()
@@ -126,7 +124,7 @@ def test_instants_are_those_of_utc_wherever_the_machine_is(
         "WITH x AS (SELECT TRANSFORM(a) USING 'touch {folder}' AS (b) FROM VALUES (1) AS t(a)) SELECT * FROM x",
     ],
 )
-def test_what_would_write_or_run_a_program_is_refused(session: LakeSession, tmp_path: Path, sql: str) -> None:
+def test_a_query_that_writes_or_runs_a_program_is_refused(session: LakeSession, tmp_path: Path, sql: str) -> None:
     folder = tmp_path / "written"
 
     with pytest.raises(InvalidInput) as refused:
@@ -187,7 +185,7 @@ def test_a_file_cannot_be_read_by_its_path(session: LakeSession, home: Home, tmp
         "USE other",
     ],
 )
-def test_what_would_change_the_session_is_refused(session: LakeSession, sql: str) -> None:
+def test_a_query_that_changes_the_session_is_refused(session: LakeSession, sql: str) -> None:
     with pytest.raises(InvalidInput) as refused:
         run_query(session, sql, limit=1)
 
@@ -213,12 +211,12 @@ def test_ordinary_queries_are_answered(session: LakeSession, sql: str) -> None:
 
 
 @pytest.mark.parametrize("sql", ["SHOW TABLES", "DESCRIBE silver.runs", "VALUES (1)", "FROM silver.runs |> LIMIT 1"])
-def test_everything_that_only_reads_is_answered(session: LakeSession, sql: str) -> None:
+def test_every_read_only_statement_is_answered(session: LakeSession, sql: str) -> None:
     assert run_query(session, sql, limit=1).rows
 
 
 @pytest.mark.parametrize(
-    ("sql", "told"),
+    ("sql", "expected_text"),
     [
         ("SELEC 1", "Spark does not understand the query: [PARSE_SYNTAX_ERROR] Syntax error at or near 'SELEC'."),
         ("SELECT nothing FROM silver.runs", "with name `nothing` cannot be resolved. Did you mean"),
@@ -230,7 +228,9 @@ def test_everything_that_only_reads_is_answered(session: LakeSession, sql: str) 
         ("SELECT sum(agent) FROM silver.runs", 'cannot be cast to "DOUBLE"'),
     ],
 )
-def test_a_mistake_is_one_sentence_and_nothing_is_logged(session: LakeSession, sql: str, told: str) -> None:
+def test_an_invalid_query_is_reported_in_one_line_and_not_logged(
+    session: LakeSession, sql: str, expected_text: str
+) -> None:
     listener = Listener()
     loggers = [PySparkLogger.getLogger(f"{name}QueryContextLogger") for name in ("SQL", "DataFrame")]
     for logger in loggers:
@@ -243,14 +243,14 @@ def test_a_mistake_is_one_sentence_and_nothing_is_logged(session: LakeSession, s
         for logger in loggers:
             logger.removeHandler(listener)
 
-    assert told in str(refused.value)
+    assert expected_text in str(refused.value)
     assert len(str(refused.value).splitlines()) == 1
     assert "SQLSTATE" not in str(refused.value)
     assert listener.heard == []
     assert not any(logger.disabled for logger in loggers)
 
 
-def test_a_question_is_answered_with_a_table(shell: Shell) -> None:
+def test_a_query_prints_a_table(shell: Shell) -> None:
     result = shell("pipeline", "query", "SELECT agent, count(*) AS n FROM silver.runs GROUP BY agent ORDER BY agent")
 
     assert result.exit_code == 0, result.stderr
@@ -259,7 +259,7 @@ def test_a_question_is_answered_with_a_table(shell: Shell) -> None:
     assert lines[2:] == [["coder", "2"], ["tester", "1"]]
 
 
-def test_rows_can_be_had_as_csv_and_as_json(shell: Shell) -> None:
+def test_rows_can_be_printed_as_csv_and_json(shell: Shell) -> None:
     sql = "SELECT agent, ids, date, timestamp_millis(0) AS at FROM silver.runs ORDER BY claim_id"
 
     as_csv = shell("pipeline", "query", sql, "--format", "csv", "--limit", "1")
@@ -292,14 +292,14 @@ def test_statements_are_read_from_a_file(shell: Shell, tmp_path: Path, *, from_s
     assert result.stderr.split() == ["How", "many?", "Who?"]
 
 
-def test_a_table_comes_after_its_question(shell: Shell) -> None:
+def test_a_table_is_printed_after_its_question(shell: Shell) -> None:
     result = shell("pipeline", "query", "--file", "-", stdin="-- How many?\nSELECT count(*) AS n FROM silver.runs;\n")
 
     assert result.stdout.split() == ["How", "many?", "n", "─", "3"]
     assert result.stderr == ""
 
 
-def test_the_shell_knows_tables_by_the_names_of_a_query(session: LakeSession) -> None:
+def test_the_shell_accepts_the_table_names_of_a_query(session: LakeSession) -> None:
     names: dict[str, Any] = shell_names(session)
 
     assert names["spark"].sql("SELECT count(*) FROM silver.runs").collect()[0][0] == 3
@@ -308,7 +308,7 @@ def test_the_shell_knows_tables_by_the_names_of_a_query(session: LakeSession) ->
     assert names["spark"].sql("SELECT count(*) FROM silver_runs").collect()[0][0] == 3
 
 
-def test_a_wrong_table_in_the_shell_is_one_sentence_and_other_errors_have_a_traceback(shell: Shell) -> None:
+def test_a_wrong_table_in_the_shell_is_reported_without_a_traceback(shell: Shell) -> None:
     lines = ("table('silver.nothing')", "spark.sql('SELECT nothing FROM silver.runs')", "1 / 0", "print(6 * 7)")
 
     result = shell("pipeline", "shell", stdin="".join(f"{line}\n" for line in lines))
@@ -321,7 +321,7 @@ def test_a_wrong_table_in_the_shell_is_one_sentence_and_other_errors_have_a_trac
     assert "AnalysisException" not in result.stderr
 
 
-def test_a_mistake_at_the_command_line_is_one_sentence(shell: Shell) -> None:
+def test_an_invalid_query_at_the_command_line_is_reported_in_one_line(shell: Shell) -> None:
     result = shell("pipeline", "query", "SELECT nothing FROM silver.runs")
 
     assert result.exit_code == 1

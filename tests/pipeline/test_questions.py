@@ -1,4 +1,4 @@
-"""The examples are true: each question has its answer on a lake that a real run made of generated traffic."""
+"""The examples work: each question has an answer on a lake made by a real run."""
 
 import asyncio
 import json
@@ -49,7 +49,7 @@ class Office:
         return [dict(zip(found.columns, row, strict=True)) for row in found.rows]
 
     def events(self) -> list[tuple[str, str, int, Mapping[str, Any]]]:
-        """Type, agent, instant and payload of all of them, as the queue recorded them."""
+        """Type, agent, time and payload of all recorded events."""
         connection = sqlite3.connect(self.home.database)
         try:
             rows = connection.execute("SELECT type, agent, created_at, payload FROM events ORDER BY id").fetchall()
@@ -72,7 +72,7 @@ def office(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ite
         spark.catalog.dropTempView(view.name)
 
 
-def test_every_statement_of_the_file_is_a_question_with_its_number() -> None:
+def test_every_statement_of_the_file_is_a_numbered_question() -> None:
     assert list(QUESTIONS) == [str(number) for number in range(1, len(QUESTIONS) + 1)]
     assert len(QUESTIONS) >= 10
     found = statements_in(EXAMPLES / "questions.sql")
@@ -88,7 +88,7 @@ def test_every_question_has_an_answer(office: Office, number: int) -> None:
     assert len(set(found.columns)) == len(found.columns)
 
 
-def test_what_agents_cost_is_what_their_runs_told(office: Office) -> None:
+def test_costs_of_agents_match_the_events(office: Office) -> None:
     runs: dict[str, tuple[str, int, float]] = {}
     for kind, agent, at, payload in office.events():
         if kind in ENDS and payload.get("claim_id"):
@@ -109,17 +109,17 @@ def test_what_agents_cost_is_what_their_runs_told(office: Office) -> None:
     assert [row["usd"] for row in rows] == sorted((row["usd"] for row in rows), reverse=True)
 
 
-def test_who_hands_work_to_whom_is_what_the_hand_offs_told(office: Office) -> None:
-    told = Counter(
+def test_hand_offs_match_the_events(office: Office) -> None:
+    recorded = Counter(
         (payload["from_agent"], payload["to_agent"])
         for kind, _, _, payload in office.events()
         if kind == "chain_handoff"
     )
 
-    assert {(row["from_agent"], row["to_agent"]): row["handoffs"] for row in office.rows(6)} == told
+    assert {(row["from_agent"], row["to_agent"]): row["handoffs"] for row in office.rows(6)} == recorded
 
 
-def test_troubles_are_told_where_they_are_asked_for(office: Office) -> None:
+def test_failures_are_listed_by_the_questions_about_them(office: Office) -> None:
     (died,) = [row for row in office.rows(3) if row["agent"] == CLERK]
     assert (died["error"], died["messages"], died["still_dead"]) == ("report-7.pdf is damaged", 1, 1)
     assert [(row["retries"], row["helped"]) for row in office.rows(8) if row["agent"] == CLERK] == [(2, 1)]
@@ -135,7 +135,7 @@ def test_troubles_are_told_where_they_are_asked_for(office: Office) -> None:
 def test_the_notebook_runs_from_its_first_cell_to_its_last(
     office: Office, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    # The session of all tests stands for the one that it would start.
+    # The notebook uses the session of the tests instead of a new one.
     monkeypatch.setattr(LakeService, "reading", lambda keeper: nullcontext(office.session))
     monkeypatch.setenv("TINYAGI_HOME", str(office.home.path))
 
@@ -148,11 +148,11 @@ def test_the_notebook_runs_from_its_first_cell_to_its_last(
     assert found["waits"].count() > 0
     for title in ("USD per day and agent", "The busiest agents", "waiting for a teammate"):
         assert title in shown
-    # DuckDB is nobody's dependency here.
+    # DuckDB is an optional dependency.
     assert ("Who hands work to whom" in shown) == (find_spec("duckdb") is not None)
 
 
-def test_the_notebook_says_what_to_do_without_a_lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_notebook_names_the_remedy_without_a_lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TINYAGI_HOME", str(tmp_path))
 
     with pytest.raises(SystemExit, match="Run `tinyagi pipeline run`"):

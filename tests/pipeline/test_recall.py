@@ -35,7 +35,7 @@ def line(number: int, text: str, agent: str = "coder", piece: int = 1, day: int 
     }
 
 
-def laid(folder: Path, *lines: Mapping[str, Any], through_id: int = 7) -> LakeRecall:
+def make_recall(folder: Path, *lines: Mapping[str, Any], through_id: int = 7) -> LakeRecall:
     lay(folder, {"gold.memory_chunks": lines}, through_id=through_id)
     return LakeRecall(folder)
 
@@ -44,8 +44,8 @@ async def found(recall: LakeRecall, query: str, agent: AgentId = CODER, limit: i
     return [hit.history_id for hit in (await recall.search(agent, query, limit=limit)).hits]
 
 
-async def test_a_hit_tells_what_was_said_when_and_where(tmp_path: Path) -> None:
-    recall = laid(tmp_path, line(1, "Ada wants short answers"), line(2, "the deploy of Friday failed", day=1))
+async def test_a_hit_has_text_time_and_conversation(tmp_path: Path) -> None:
+    recall = make_recall(tmp_path, line(1, "Ada wants short answers"), line(2, "the deploy of Friday failed", day=1))
 
     recollection = await recall.search(CODER, "What does Ada want in answers?", limit=10)
 
@@ -56,7 +56,9 @@ async def test_a_hit_tells_what_was_said_when_and_where(tmp_path: Path) -> None:
 
 
 async def test_the_score_is_that_of_bm25(tmp_path: Path) -> None:
-    recall = laid(tmp_path, line(1, "deploy deploy failed badly"), line(2, "deploy went well"), line(3, "nothing new"))
+    recall = make_recall(
+        tmp_path, line(1, "deploy deploy failed badly"), line(2, "deploy went well"), line(3, "nothing new")
+    )
 
     (first, second) = (await recall.search(CODER, "deploy failed")).hits
 
@@ -71,7 +73,7 @@ async def test_the_score_is_that_of_bm25(tmp_path: Path) -> None:
 
 async def test_rare_words_and_short_lines_weigh_more(tmp_path: Path) -> None:
     filler = "report status report numbers meeting notes draft review summary plan"
-    recall = laid(
+    recall = make_recall(
         tmp_path,
         line(1, f"report {filler}"),
         line(2, f"zeppelin {filler}"),
@@ -82,16 +84,16 @@ async def test_rare_words_and_short_lines_weigh_more(tmp_path: Path) -> None:
     assert await found(recall, "the zeppelin report") == [3, 2, 4, 1]
 
 
-async def test_an_agent_finds_its_own_past_only(tmp_path: Path) -> None:
-    recall = laid(tmp_path, line(1, "secret plan"), line(2, "secret plan", agent="writer"))
+async def test_an_agent_finds_only_its_own_history(tmp_path: Path) -> None:
+    recall = make_recall(tmp_path, line(1, "secret plan"), line(2, "secret plan", agent="writer"))
 
     assert await found(recall, "secret") == [1]
     assert await found(recall, "secret", AgentId("writer")) == [2]
     assert await found(recall, "secret", AgentId("nobody")) == []
 
 
-async def test_of_a_long_line_the_best_piece_is_told_and_of_equals_the_newest_first(tmp_path: Path) -> None:
-    recall = laid(
+async def test_a_hit_is_the_best_chunk_of_its_line_and_ties_are_newest_first(tmp_path: Path) -> None:
+    recall = make_recall(
         tmp_path,
         line(1, "budget of spring and other things", piece=1),
         line(1, "budget budget", piece=2),
@@ -105,26 +107,28 @@ async def test_of_a_long_line_the_best_piece_is_told_and_of_equals_the_newest_fi
     assert await found(recall, "lunch budget", limit=2) == [1, 3]
 
 
-async def test_lines_of_many_good_pieces_do_not_crowd_out_others(tmp_path: Path) -> None:
+async def test_a_line_with_many_matching_chunks_is_one_hit(tmp_path: Path) -> None:
     pieces = [line(1, "lunch lunch lunch", piece=number) for number in range(1, 40)]
-    recall = laid(tmp_path, *pieces, line(2, "lunch at noon, or not"), line(3, "lunch at noon or at one or at two"))
+    recall = make_recall(
+        tmp_path, *pieces, line(2, "lunch at noon, or not"), line(3, "lunch at noon or at one or at two")
+    )
 
     assert await found(recall, "lunch", limit=2) == [1, 2]
     assert await found(recall, "lunch", limit=5) == [1, 2, 3]
 
 
-async def test_a_question_without_words_finds_nothing(tmp_path: Path) -> None:
-    recall = laid(tmp_path, line(1, "hello"))
+async def test_a_query_without_words_finds_nothing(tmp_path: Path) -> None:
+    recall = make_recall(tmp_path, line(1, "hello"))
 
     assert await found(recall, "the … of") == []
     assert await found(recall, "unheard") == []
 
 
 async def test_a_new_version_of_the_lake_is_seen_at_once(tmp_path: Path) -> None:
-    recall = laid(tmp_path, line(1, "first"))
+    recall = make_recall(tmp_path, line(1, "first"))
     assert await found(recall, "first second") == [1]
 
-    laid(tmp_path, line(2, "second"), through_id=9)
+    make_recall(tmp_path, line(2, "second"), through_id=9)
 
     assert await found(recall, "first second") == [2]
     assert (await recall.search(CODER, "second")).through_id == 9
@@ -132,19 +136,19 @@ async def test_a_new_version_of_the_lake_is_seen_at_once(tmp_path: Path) -> None
 
 def test_only_a_few_agents_and_one_version_stay_in_memory(tmp_path: Path) -> None:
     agents = [f"agent{number}" for number in range(CACHED_AGENTS + 3)]
-    laid(tmp_path, *(line(number, "hello", agent) for number, agent in enumerate(agents, 1)))
+    make_recall(tmp_path, *(line(number, "hello", agent) for number, agent in enumerate(agents, 1)))
     searcher = Searcher(tmp_path)
 
     for agent in agents:
         assert len(searcher.search(agent, "hello", 10).hits) == 1
     assert list(searcher._indexes) == agents[-CACHED_AGENTS:]
 
-    laid(tmp_path, line(1, "hello"))
+    make_recall(tmp_path, line(1, "hello"))
     searcher.search("coder", "hello", 10)
     assert list(searcher._indexes) == ["coder"]
 
 
-async def test_without_a_lake_or_histories_in_it_there_is_nothing_to_recall(tmp_path: Path) -> None:
+async def test_a_missing_lake_or_history_is_reported(tmp_path: Path) -> None:
     with pytest.raises(NotFound, match="no lake yet"):
         await LakeRecall(tmp_path / "none").search(CODER, "hello")
     lay(tmp_path, {"gold.alerts": []})
@@ -152,5 +156,5 @@ async def test_without_a_lake_or_histories_in_it_there_is_nothing_to_recall(tmp_
         await LakeRecall(tmp_path).search(CODER, "hello")
 
 
-async def test_an_empty_table_is_no_error(tmp_path: Path) -> None:
-    assert await found(laid(tmp_path), "hello") == []
+async def test_an_empty_table_gives_no_hits(tmp_path: Path) -> None:
+    assert await found(make_recall(tmp_path), "hello") == []

@@ -1,4 +1,4 @@
-"""Messages are sent again: planned without sending, never twice, never to the person who wrote them."""
+"""Replays: planned without sending, never sent twice, never answered to the original sender."""
 
 from dataclasses import dataclass, field, replace
 from datetime import date
@@ -94,11 +94,11 @@ def chosen(lake: Lake, selection: Selection) -> list[int]:
         (Selection(status=Status.COMPLETED, agent="coder", until=8000), [1, 7]),
     ],
 )
-def test_originals_meet_everything_that_is_named(lake: Lake, selection: Selection, originals: list[int]) -> None:
+def test_a_selection_combines_all_criteria(lake: Lake, selection: Selection, originals: list[int]) -> None:
     assert chosen(lake, selection) == originals
 
 
-def test_a_letter_goes_the_way_of_its_original_but_not_back_to_its_sender(lake: Lake) -> None:
+def test_a_replayed_message_keeps_its_receiver_but_not_its_sender(lake: Lake) -> None:
     plan = plan_replay(lake, Selection(ids=(1, 7)))
 
     assert [(letter.to, letter.text) for letter in plan.letters] == [("coder", "text 1"), ("dev", "text 7")]
@@ -107,7 +107,7 @@ def test_a_letter_goes_the_way_of_its_original_but_not_back_to_its_sender(lake: 
     assert [letter.to for letter in plan_replay(lake, Selection(ids=(1, 7)), agent="writer").letters] == ["writer"] * 2
 
 
-def test_erased_messages_and_those_without_anything_to_send_are_refused(lake: Lake) -> None:
+def test_erased_and_empty_messages_are_refused(lake: Lake) -> None:
     plan = plan_replay(lake, Selection(ids=(1, 8, 9, 10, 11)))
 
     assert [letter.original for letter in plan.letters] == [1]
@@ -119,7 +119,7 @@ def test_erased_messages_and_those_without_anything_to_send_are_refused(lake: La
     }
 
 
-def test_too_many_and_everything_are_refused(lake: Lake) -> None:
+def test_too_many_messages_and_an_empty_selection_are_refused(lake: Lake) -> None:
     with pytest.raises(InvalidInput, match="2 messages match, but the limit is 1"):
         plan_replay(lake, Selection(status=Status.DEAD), most=1)
     with pytest.raises(InvalidInput, match="Choose the messages"):
@@ -128,7 +128,7 @@ def test_too_many_and_everything_are_refused(lake: Lake) -> None:
         plan_replay(lake, Selection(status=Status.PENDING))
 
 
-def test_the_same_request_gives_the_same_ids_and_another_one_gives_others(lake: Lake) -> None:
+def test_the_same_selection_gives_the_same_message_ids(lake: Lake) -> None:
     selection = Selection(ids=(1,))
     first = plan_replay(lake, selection)
 
@@ -143,7 +143,7 @@ def test_the_same_request_gives_the_same_ids_and_another_one_gives_others(lake: 
 
 @dataclass
 class StoreSender:
-    """As the CLI's own: into the queue of a home whose daemon rests."""
+    """As the CLI sends without a running daemon: into the queue."""
 
     store: Store
     broken_after: int = 100
@@ -168,7 +168,7 @@ class StoreSender:
         return True
 
 
-async def test_a_replay_that_is_cut_off_or_repeated_sends_nothing_twice(lake: Lake, tmp_path: Path) -> None:
+async def test_an_interrupted_or_repeated_replay_sends_nothing_twice(lake: Lake, tmp_path: Path) -> None:
     plan = plan_replay(lake, Selection(ids=(1, 2, 3)))
     async with await Store.open(tmp_path / "tinyagi.db") as store:
         with pytest.raises(ConnectionError):
@@ -191,6 +191,6 @@ def test_an_error_has_the_same_fingerprint_with_and_without_spark(spark: SparkSe
     columns = "id long, agent string, last_error string, error_kind string, status string, deaths long, "
     messages = spark.createDataFrame(rows, columns + "created_at long, died_at long")
 
-    told = {row["example_id"]: row["fingerprint"] for row in dead_letters(dead_by_day(messages)).collect()}
+    by_spark = {row["example_id"]: row["fingerprint"] for row in dead_letters(dead_by_day(messages)).collect()}
 
-    assert told == {number: fingerprint_of(error) for number, error in enumerate(ERRORS)}
+    assert by_spark == {number: fingerprint_of(error) for number, error in enumerate(ERRORS)}

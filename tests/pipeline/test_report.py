@@ -1,4 +1,4 @@
-"""A report's figures, recomputed by hand from rows that were laid into a lake."""
+"""The figures of a report, recomputed from the rows of a lake."""
 
 import json
 import shutil
@@ -110,7 +110,7 @@ def test_agents_are_summed_over_their_hours_and_the_busiest_comes_first(folder: 
     assert totals.cost == pytest.approx(0.7)
 
 
-def test_one_hour_has_its_exact_percentiles_and_several_have_those_of_the_summed_histograms(folder: Path) -> None:
+def test_percentiles_are_exact_for_one_hour_and_estimated_for_several(folder: Path) -> None:
     rows = [
         hour_row("once", NOON, [3, 7], [130, 170]),
         hour_row("often", NOON, [3, 7], [130, 170]),
@@ -123,7 +123,7 @@ def test_one_hour_has_its_exact_percentiles_and_several_have_those_of_the_summed
     assert (once.run.p50, once.run.p95, once.run.p99) == (150, 168, 169.6)
     assert (once.wait.p50, once.wait.is_exact) == (5, True)
     assert not often.run.is_exact
-    # Two values each in the buckets 100 to 200 and 2,000 to 5,000: they are taken to stand at their quarters.
+    # Two values each in the buckets 100 to 200 and 2,000 to 5,000: they count at the quarters of the buckets.
     assert often.run.p50 == pytest.approx((175 + 2_750) / 2)
     assert often.run.p99 == pytest.approx(2_750 + 0.97 * 1_500)
 
@@ -138,7 +138,7 @@ def test_the_slowest_hours_are_exact(folder: Path) -> None:
     assert slowest[0].run.is_exact
 
 
-def test_only_the_asked_days_count_and_every_slot_of_them_is_there(folder: Path) -> None:
+def test_only_the_requested_days_count_and_every_slot_is_listed(folder: Path) -> None:
     rows = [
         hour_row("coder", NOON, [1] * 7, [1] * 7, completed=1, failures=3),
         hour_row("lead", NOON, [1] * 2, [1] * 2, completed=1, failures=1),
@@ -157,7 +157,7 @@ def test_only_the_asked_days_count_and_every_slot_of_them_is_there(folder: Path)
     assert (today.completed, today.failures, today.interrupted) == (2, 4, 3)
 
 
-def test_a_long_range_is_told_by_day_only(folder: Path) -> None:
+def test_a_long_range_has_daily_slots_only(folder: Path) -> None:
     lake = lay(folder, {"gold.agent_hourly": [hour_row("coder", NOON, [1], [1])]})
 
     assert read_report(lake, days=HOURLY_DAYS, now=NOW).hourly
@@ -166,7 +166,7 @@ def test_a_long_range_is_told_by_day_only(folder: Path) -> None:
     assert len(longer.daily) == HOURLY_DAYS + 1
 
 
-def test_costs_are_told_by_day_and_agent(folder: Path) -> None:
+def test_costs_are_listed_by_day_and_agent(folder: Path) -> None:
     rows = [
         hour_row("coder", NOON, [1], [1], cost=0.5),
         hour_row("coder", NOON - HOUR, [1], [1], cost=0.25),
@@ -196,7 +196,7 @@ def test_handoffs_are_summed_by_pair_with_the_p95_of_the_worst_day(folder: Path)
     assert report.totals.handoffs == 16
 
 
-def test_people_are_counted_once_however_often_they_write(folder: Path) -> None:
+def test_each_person_is_counted_once(folder: Path) -> None:
     ada = {"channel": "telegram", "sender": "ada", "sender_id": "1", "date": day(NOW)}
     messages = [
         ada,
@@ -225,7 +225,7 @@ def test_people_are_counted_once_however_often_they_write(folder: Path) -> None:
     assert (telegram.responses, telegram.delivered, telegram.undelivered, telegram.worst_p95) == (12, 10, 2, 80.0)
 
 
-def test_dead_letters_are_put_together_by_cause(folder: Path) -> None:
+def test_dead_messages_are_grouped_by_cause(folder: Path) -> None:
     timeout = {"fingerprint": "f1", "error_kind": "Timeout", "still_dead": 1}
     rows = [
         {**timeout, "agent": "coder", "error": "old", "messages": 2, "first_at": 10, "last_at": 20, "example_id": 1},
@@ -241,7 +241,7 @@ def test_dead_letters_are_put_together_by_cause(folder: Path) -> None:
     assert (known.first_at, known.last_at, known.example_id) == (10, 40, 2)
 
 
-def test_the_ten_slowest_conversations_are_listed_whatever_ties_there_are(folder: Path) -> None:
+def test_exactly_ten_slowest_conversations_are_listed(folder: Path) -> None:
     rows = [conversation(f"c{number:02}", NOON - number, 100 + min(number, 8)) for number in range(20)]
     rows.append(conversation("open", NOON, None, open=1))
     # Lakes of earlier versions give open conversations a duration.
@@ -259,7 +259,7 @@ def test_the_ten_slowest_conversations_are_listed_whatever_ties_there_are(folder
     assert slowest[0].message == "text of c19"
 
 
-def test_alerts_and_quarantine_are_told(folder: Path) -> None:
+def test_alerts_and_quarantine_are_listed(folder: Path) -> None:
     alerts = [
         {"rule": "cost_spike", "agent": "lead", "hour": NOON - number * HOUR, "text": f"{number}", "date": day(NOW)}
         for number in (2, 1)
@@ -273,7 +273,7 @@ def test_alerts_and_quarantine_are_told(folder: Path) -> None:
     assert [(one.reason, one.events) for one in report.quarantine] == [("negative", 3), ("odd", 1)]
 
 
-def test_a_report_is_json(folder: Path) -> None:
+def test_a_report_can_be_written_as_json(folder: Path) -> None:
     report = report_of(folder, {"gold.agent_hourly": [hour_row("coder", NOON, [1], [1])]})
 
     assert json.loads(json.dumps(asdict(report)))["agents"][0]["agent"] == "coder"
@@ -298,7 +298,7 @@ def test_missing_tables_are_named_with_the_remedy(folder: Path) -> None:
     assert "`tinyagi pipeline run`" in note
 
 
-def test_a_table_whose_folder_is_gone_is_missing_too(folder: Path) -> None:
+def test_a_table_without_a_folder_is_missing(folder: Path) -> None:
     lake = lay(folder, {"gold.agent_hourly": [hour_row("coder", NOON, [1], [1])], "gold.handoff_edges": []})
     shutil.rmtree(lake.path("gold.agent_hourly"))
 
@@ -308,7 +308,7 @@ def test_a_table_whose_folder_is_gone_is_missing_too(folder: Path) -> None:
     assert "gold.agent_hourly" in report.notes[0]
 
 
-def test_files_that_are_gone_are_one_sentence(folder: Path) -> None:
+def test_missing_files_are_reported(folder: Path) -> None:
     lake = lay(folder, {"gold.agent_hourly": [hour_row("coder", NOON, [1], [1])]})
     (file,) = lake.path("gold.agent_hourly").rglob("*.parquet")
     file.unlink()
@@ -317,7 +317,7 @@ def test_files_that_are_gone_are_one_sentence(folder: Path) -> None:
         read_report(lake, days=7, now=NOW)
 
 
-def test_no_runs_in_the_range_says_where_to_look(folder: Path) -> None:
+def test_an_empty_range_suggests_more_days(folder: Path) -> None:
     names = ("gold.conversations", "gold.handoff_edges", "gold.channel_daily", "gold.dead_letters", "silver.messages")
     rows = {"gold.agent_hourly": [hour_row("coder", NOON - 20 * DAY, [1], [1])], **{name: [] for name in names}}
 
@@ -328,7 +328,7 @@ def test_no_runs_in_the_range_says_where_to_look(folder: Path) -> None:
     assert read_report(Lake(folder), days=30, now=NOW).notes == ()
 
 
-def test_the_versions_that_the_manifest_names_are_read(folder: Path) -> None:
+def test_the_versions_of_the_manifest_are_read(folder: Path) -> None:
     lake = lay(folder, {"gold.agent_hourly": [hour_row("coder", NOON, [1], [1])]})
     before = read_manifest(lake.manifest_file)
     assert before is not None
@@ -343,7 +343,7 @@ def test_the_versions_that_the_manifest_names_are_read(folder: Path) -> None:
 
 
 class Moving(Lake):
-    """A lake in which a pipeline run ends as soon as somebody has begun to read."""
+    """A lake in which a pipeline run ends as soon as a read has begun."""
 
     def manifest(self) -> LakeManifest | None:
         found = super().manifest()
@@ -351,13 +351,13 @@ class Moving(Lake):
         return found
 
 
-def test_a_run_that_ends_meanwhile_changes_nothing(folder: Path) -> None:
+def test_a_run_that_ends_during_a_read_changes_nothing(folder: Path) -> None:
     lay(folder, {"gold.agent_hourly": [hour_row("coder", NOON, [1], [1])]})
 
     assert read_report(Moving(folder), days=1, now=NOW).totals.runs == 1
 
 
-def test_a_histogram_of_another_shape_is_left_out(folder: Path) -> None:
+def test_a_histogram_of_another_length_is_ignored(folder: Path) -> None:
     rows = [
         hour_row("coder", NOON, [1], [150], run_hist=[1, 2]),
         hour_row("coder", NOON - HOUR, [1], [150], run_hist=None),

@@ -1,4 +1,4 @@
-"""One report, one meaning per word: every place that shows a figure shows the same one, and it is that of the log."""
+"""Every place in a report shows the same value for a figure, and it matches the log."""
 
 import re
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from tinyagi.pipeline.report.page import render_page
 from tinyagi.pipeline.report.read_report import read_report
 from tinyagi.pipeline.report.terminal import drawn
 
-# The lake of the first test that asks for it is made in its time.
+# The first test that needs the lake also makes it.
 pytestmark = pytest.mark.timeout(900)
 
 DAYS = 3_660
@@ -39,7 +39,7 @@ class Shown:
         return number(self.totals[name])
 
     def sum(self, table: str, column: str, *rows: str) -> int:
-        """Of all rows, or of those whose first cell is one of these."""
+        """The sum of a column over all rows, or over those with one of these first cells."""
         found = [row for row in self.tables[table] if not rows or next(iter(row.values())) in rows]
         return sum(number(row[column]) for row in found)
 
@@ -116,8 +116,8 @@ def home(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Whole
 
 @pytest.fixture(scope="module")
 def told(home: Whole) -> Told:
-    """Without the messages of a clock that is ahead: their day is after the last one of the report."""
-    found = tell(home.believed())
+    """Without messages from the future: their date is after the last one of the report."""
+    found = tell(home.valid_events())
     found.messages = {number: row for number, row in found.messages.items() if row["created_at"] <= NOW}
     return found
 
@@ -140,7 +140,7 @@ def dead(rows: Sequence[Row]) -> int:
     return sum(row["status"] == "dead" for row in rows)
 
 
-def test_dead_is_a_message_that_is_dead_now_wherever_the_word_is_shown(shown: Shown, told: Told) -> None:
+def test_dead_counts_messages_that_are_dead_now_in_every_table(shown: Shown, told: Told) -> None:
     everything = list(told.messages.values())
     handed = [row for row in everything if row["from_agent"] and row["channel"] != "chatroom"]
     people = {row["channel"] for row in from_people(told)}
@@ -155,7 +155,7 @@ def test_dead_is_a_message_that_is_dead_now_wherever_the_word_is_shown(shown: Sh
     assert shown.sum(title, "dead") == dead(handed)
 
 
-def test_causes_of_death_add_up_to_the_dead(report: Report, told: Told) -> None:
+def test_causes_add_up_to_the_dead_messages(report: Report, told: Told) -> None:
     died = [row for row in told.messages.values() if row["deaths"]]
 
     assert sum(cause.still_dead for cause in report.causes) == report.totals.dead
@@ -163,7 +163,7 @@ def test_causes_of_death_add_up_to_the_dead(report: Report, told: Told) -> None:
     assert report.totals.dead_from_people == dead(from_people(told))
 
 
-def test_runs_are_completed_failed_or_interrupted_and_the_share_is_of_all_of_them(shown: Shown, told: Told) -> None:
+def test_completed_failed_and_interrupted_runs_add_up(shown: Shown, told: Told) -> None:
     ended = [run for run in told.runs.values() if run["ended_at"] is not None]
     completed = sum(run["outcome"] == "completed" for run in ended)
     failed = sum(run["outcome"] in {"failed", "dead"} for run in ended)
@@ -176,7 +176,7 @@ def test_runs_are_completed_failed_or_interrupted_and_the_share_is_of_all_of_the
     assert f"{100 * completed / len(ended):.0f} %" in shown.totals["completed"]
 
 
-def test_every_hour_and_day_adds_up_to_the_totals(report: Report) -> None:
+def test_days_and_agents_add_up_to_the_totals(report: Report) -> None:
     totals = asdict(report.totals)
 
     for name in ("runs", "completed", "failures", "interrupted"):
@@ -184,7 +184,7 @@ def test_every_hour_and_day_adds_up_to_the_totals(report: Report) -> None:
         assert sum(getattr(agent, name) for agent in report.agents) == totals[name], name
 
 
-def test_people_are_senders_that_are_neither_an_agent_nor_the_program(shown: Shown, told: Told) -> None:
+def test_agents_and_program_senders_do_not_count_as_people(shown: Shown, told: Told) -> None:
     messages = from_people(told)
     people = {
         (row["channel"], row["sender_id"] or row["sender"])
@@ -198,13 +198,11 @@ def test_people_are_senders_that_are_neither_an_agent_nor_the_program(shown: Sho
     assert shown.sum("Channels", "people", *(PROGRAM & {row["channel"] for row in shown.tables["Channels"]})) == 0
 
 
-def test_the_number_of_people_is_the_same_in_the_totals_and_on_their_channels(report: Report) -> None:
+def test_people_of_the_channels_add_up_to_the_total(report: Report) -> None:
     assert report.totals.people == sum(channel.people for channel in report.channels)
 
 
-def test_a_conversation_has_a_duration_when_it_is_over_and_an_age_while_it_is_open(
-    report: Report, shown: Shown, told: Told
-) -> None:
+def test_only_finished_conversations_have_a_duration(report: Report, shown: Shown, told: Told) -> None:
     waiting = {
         row["conversation_id"] for row in told.messages.values() if row["status"] in {"pending", "processing"}
     } - {row["message_id"] for row in told.messages.values() if row["channel"] == "chatroom"}

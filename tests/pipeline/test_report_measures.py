@@ -1,4 +1,4 @@
-"""What a report reads off histograms, and how it writes durations, amounts and shares."""
+"""Percentiles of histograms, and the format of durations, amounts and shares."""
 
 import pytest
 from hypothesis import example, given
@@ -44,13 +44,13 @@ def test_percentiles_grow_with_their_share(values: list[int]) -> None:
 
 
 @pytest.mark.parametrize("wanted", [0.5, 0.95, 0.99])
-def test_a_percentile_is_near_the_exact_one_where_values_are_spread_evenly(wanted: float) -> None:
+def test_a_percentile_of_evenly_spread_values_is_nearly_exact(wanted: float) -> None:
     values = range(5, 10_001, 5)
 
     assert histogram_percentile(histogram(values), wanted) == pytest.approx(exact(values, wanted), rel=0.01)
 
 
-def test_nothing_measured_has_no_percentile() -> None:
+def test_an_empty_histogram_has_no_percentile() -> None:
     assert histogram_percentile([0] * BUCKETS, 0.5) is None
 
 
@@ -70,7 +70,7 @@ def test_nothing_measured_has_no_percentile() -> None:
         (90_000_000, "1 d 1 h"),
     ],
 )
-def test_durations_take_the_unit_that_fits(milliseconds: float | None, text: str) -> None:
+def test_durations_have_a_fitting_unit(milliseconds: float | None, text: str) -> None:
     assert duration(milliseconds) == text
 
 
@@ -78,11 +78,11 @@ def test_durations_take_the_unit_that_fits(milliseconds: float | None, text: str
     ("milliseconds", "text"),
     [(None, "–"), (0.5, "≈ 0.5 ms"), (999.9, "≈ 1 s"), (34_282, "≈ 34 s"), (81_000, "≈ 1.4 min"), (5e7, "≈ 14 h")],
 )
-def test_what_is_read_off_a_histogram_has_two_digits(milliseconds: float | None, text: str) -> None:
+def test_an_estimated_duration_has_two_digits(milliseconds: float | None, text: str) -> None:
     assert nearly(milliseconds, is_exact=False) == text
 
 
-def test_amounts_and_shares_are_short_and_never_hide_something() -> None:
+def test_amounts_and_shares_are_short_and_small_values_stay_visible() -> None:
     assert [dollars(amount) for amount in (0, 0.00001, 0.0123, 1, 1_234.5)] == [
         "$0.00",
         "< $0.0001",

@@ -1,4 +1,4 @@
-"""A report's page needs nothing but itself, and shows texts from outside without believing them."""
+"""The page of a report is self-contained and shows foreign texts as text."""
 
 import base64
 import hashlib
@@ -38,7 +38,7 @@ LOADING = {"link", "iframe", "img", "base", "object", "embed", "audio", "video",
 
 @dataclass
 class Page:
-    """What a browser would make of a page."""
+    """A parsed page."""
 
     elements: list[tuple[str, dict[str, str | None]]] = field(default_factory=list)
     scripts: list[tuple[dict[str, str | None], str]] = field(default_factory=list)
@@ -88,7 +88,7 @@ def parsed(text: str) -> Page:
 
 
 def full(text: str = "harmless") -> Report:
-    """A report that has every section, with this text wherever one comes from outside."""
+    """A report with every section, with this text as every foreign text."""
     times = Percentiles(10.0, 2_000.0, 90_000.0)
     agent = AgentFigures(text, 12, 9, 3, 0, 2, 1, times, replace(times, is_exact=True), 4_500, 1.25)
     slots = tuple(Slot(at * DAY, 7, 4, 2, 10, 0.5) for at in (20_000, 20_001))
@@ -119,7 +119,7 @@ def hostile() -> Page:
     return parsed(render_page(full(HOSTILE)))
 
 
-def test_nothing_is_loaded_from_anywhere(hostile: Page) -> None:
+def test_the_page_loads_nothing_from_outside(hostile: Page) -> None:
     for tag, attributes in hostile.elements:
         assert tag not in LOADING
         assert {"src", "href", "xlink:href", "action", "srcset", "data"}.isdisjoint(attributes), (tag, attributes)
@@ -127,19 +127,19 @@ def test_nothing_is_loaded_from_anywhere(hostile: Page) -> None:
     assert not any("url(" in style or "@import" in style for style in hostile.styles)
 
 
-def test_hostile_texts_stay_texts(hostile: Page) -> None:
+def test_hostile_texts_stay_text(hostile: Page) -> None:
     assert [of.get("type") for of, _ in hostile.scripts] == ["application/json", None, None]
     assert not any(name.startswith("on") for _, attributes in hostile.elements for name in attributes)
     assert sum(tag == "script" for tag, _ in hostile.elements) == 3
-    # Data cannot end the element it stands in, whatever a chart's texts are.
+    # Data cannot close its script element.
     assert "<" not in hostile.scripts[0][1]
-    # They are seen, once in every table and list.
+    # They are shown in every table and list.
     assert hostile.text.count("<script>alert(1)</script>") >= 8
     assert "[bold]" in hostile.text
 
 
 def test_charts_get_hostile_texts_without_tags(hostile: Page) -> None:
-    """plotly.js takes tags in labels for tags, so only ours may be left."""
+    """plotly.js interprets tags in labels, so only tags of the page may remain."""
     ours = re.compile(r"</?b>|<br>")
 
     def texts(value: object) -> list[str]:
@@ -153,7 +153,7 @@ def test_charts_get_hostile_texts_without_tags(hostile: Page) -> None:
     assert [text for text in found if "<" in ours.sub("", text)] == []
 
 
-def test_only_the_pages_own_scripts_may_run_and_they_may_fetch_nothing(hostile: Page) -> None:
+def test_the_policy_allows_only_the_scripts_of_the_page_and_no_requests(hostile: Page) -> None:
     policies = [
         of["content"] or "" for tag, of in hostile.elements if of.get("http-equiv") == "Content-Security-Policy"
     ]
@@ -173,7 +173,7 @@ def test_plotly_is_in_the_page_once(hostile: Page) -> None:
     assert sum("plotly.js v" in program for _, program in hostile.scripts) == 1
 
 
-def test_every_chart_has_its_place(hostile: Page) -> None:
+def test_every_chart_has_an_element(hostile: Page) -> None:
     places = [(of.get("id") or "").removeprefix("chart-") for tag, of in hostile.elements if of.get("class") == "chart"]
 
     assert sorted(places) == sorted(hostile.data)
@@ -186,7 +186,7 @@ def test_stacked_bars_add_up_to_the_runs() -> None:
     assert {bar["name"]: bar["y"] for bar in data} == {"completed": [4, 4], "failures": [2, 2], "interrupted": [1, 1]}
 
 
-def test_costs_of_agents_without_a_colour_go_together() -> None:
+def test_costs_of_agents_without_a_colour_are_summed() -> None:
     one = full().agents[0]
     agents = tuple(replace(one, agent=f"a{number}", runs=99 - number) for number in range(12))
     costs = tuple(DayCost(20_000 * DAY, agent.agent, 1.0) for agent in agents)
@@ -197,7 +197,7 @@ def test_costs_of_agents_without_a_colour_go_together() -> None:
     assert data[-1]["y"] == [4.0, 0.0]
 
 
-def test_headlines_tell_the_totals() -> None:
+def test_headlines_show_the_totals() -> None:
     text = parsed(render_page(full())).text
 
     for expected in (
@@ -213,14 +213,14 @@ def test_headlines_tell_the_totals() -> None:
         assert expected in text
 
 
-def test_arrows_are_wider_the_more_is_handed_on() -> None:
+def test_arrows_are_wider_for_more_hand_offs() -> None:
     edges = (Edge("a", "b", 90, 90, 0, None), Edge("b", "c", 10, 10, 0, None), Edge("c", "c", 7, 7, 0, None))
 
     drawing = parsed(handoff_graph(edges, {"a": "#123456"}))
 
     paths = [of for tag, of in drawing.elements if tag == "path"]
     widths = [float(of["stroke-width"] or 0) for of in paths]
-    # The busiest is drawn last, above the others; whoever hands to itself has no arrow.
+    # The busiest is drawn last, above the others; a hand-off to the same agent has no arrow.
     assert len(widths) == 2
     assert widths[0] < widths[1]
     assert paths[1]["stroke"] == "#123456"
@@ -234,14 +234,14 @@ def test_arrows_are_wider_the_more_is_handed_on() -> None:
     ]
 
 
-def test_names_in_the_graph_stay_texts() -> None:
+def test_names_in_the_graph_stay_text() -> None:
     drawing = parsed(handoff_graph((Edge("<b>x</b>", "y", 1, 1, 0, None),), {}))
 
     assert {tag for tag, _ in drawing.elements} == {"svg", "g", "title", "path", "polygon", "text", "rect"}
     assert "@<b>x</b>" in drawing.texts
 
 
-def test_a_page_without_runs_says_what_to_do_and_carries_no_scripts() -> None:
+def test_a_page_without_runs_names_the_remedy_and_has_no_scripts() -> None:
     note = "The lake is empty. Fill it with `tinyagi <pipeline> run`."
     page = parsed(render_page(Report(days=7, start=0, now=DAY, freshness=None, notes=(note,))))
 

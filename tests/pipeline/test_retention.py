@@ -1,4 +1,4 @@
-"""Hot tables stay bounded while everything can still be read: a real store, a real lake, a clock that is moved."""
+"""The store's tables stay bounded while everything can still be read, with a real store and lake."""
 
 from collections.abc import AsyncIterator
 from datetime import timedelta
@@ -44,7 +44,7 @@ async def store(tmp_path: Path, clock: FakeClock) -> AsyncIterator[Store]:
 
 
 async def live(store: Store, clock: FakeClock, days: int) -> list[str]:
-    """Some days of an agent that answers everything; returns the names of the conversations."""
+    """Some days of an agent that answers everything; returns the conversation ids."""
     names: list[str] = []
     for _ in range(days):
         for _ in range(A_DAY):
@@ -61,21 +61,21 @@ async def live(store: Store, clock: FakeClock, days: int) -> list[str]:
 
 
 async def all_lines(history: ReadThroughHistory) -> list[HistoryEntry]:
-    """Page by page, as the API's callers do."""
+    """All lines, page by page, as API clients read them."""
     lines: list[HistoryEntry] = []
     while page := await history.of_agent(CODER, before=lines[-1].id if lines else None, limit=50):
         lines += page
     return lines
 
 
-async def test_hot_rows_stay_bounded_while_all_history_can_be_paged_through(
+async def test_the_store_stays_bounded_and_all_history_can_be_read(
     spark: SparkSession, store: Store, clock: FakeClock, tmp_path: Path
 ) -> None:
     names = await live(store, clock, DAYS)
     archive = LakeArchive(tmp_path / "lake")
     history, traces = ReadThroughHistory(store.history, archive), ReadThroughTraces(store.traces, archive)
     lines = await all_lines(history)
-    told = trace_of(await traces.conversation(ConversationId(names[0])))
+    expected = trace_of(await traces.conversation(ConversationId(names[0])))
     assert len(lines) == 2 * A_DAY * DAYS
 
     lake = Lake(tmp_path / "lake")
@@ -91,11 +91,11 @@ async def test_hot_rows_stay_bounded_while_all_history_can_be_paged_through(
     assert (await store.events.bounds()).oldest > manifest.through_id * 3 // 4
     assert report.history == 2 * A_DAY * (DAYS - 30)
     assert await all_lines(history) == lines
-    assert trace_of(await traces.conversation(ConversationId(names[0]))) == told
+    assert trace_of(await traces.conversation(ConversationId(names[0]))) == expected
     assert [one.id for one in await traces.recent(limit=500)] == names[::-1]
 
 
-async def test_two_days_without_a_pipeline_prune_nothing_that_is_not_archived(
+async def test_rows_that_are_not_archived_are_not_pruned(
     spark: SparkSession, store: Store, clock: FakeClock, tmp_path: Path
 ) -> None:
     await live(store, clock, 1)

@@ -1,4 +1,4 @@
-"""Runs of the pipeline: each event once, whatever is repeated, deleted, or written by others at the same time."""
+"""Runs of the pipeline: each event once, also with repeats, deletions and concurrent writers."""
 
 import asyncio
 import shutil
@@ -43,7 +43,7 @@ from tinyagi.pipeline.spark.lake_session import ATTEMPTS, LakeSession
 from tinyagi.pipeline.tables.catalog import TABLES
 from tinyagi.store.store import Store
 
-# Spark is slow to begin with, and the lakes of the first test that asks for them are made in its time.
+# Spark starts slowly, and the first test that needs the lakes also makes them.
 pytestmark = pytest.mark.timeout(900)
 
 
@@ -59,15 +59,15 @@ def lake(tmp_path: Path) -> Lake:
 
 @pytest.fixture
 def database(tmp_path: Path, office: Traffic) -> Path:
-    """As the office had it early."""
+    """A copy of the early database."""
     return Path(shutil.copyfile(office.early_database, tmp_path / "tinyagi.db"))
 
 
 class Meddler(Progress):
-    """Does something to a table at one point of its way, once; counts how often each table was planned."""
+    """Runs an action once at a given step of a table; counts the plans per table."""
 
-    def __init__(self, deeds: dict[tuple[str, str], Callable[[], object]]) -> None:
-        self.deeds = deeds
+    def __init__(self, actions: dict[tuple[str, str], Callable[[], object]]) -> None:
+        self.actions = actions
         self.plans: Counter[str] = Counter()
 
     def planned(self, table: str) -> None:
@@ -81,11 +81,11 @@ class Meddler(Progress):
         self._do("moved", table)
 
     def _do(self, point: str, table: str) -> None:
-        self.deeds.pop((point, table), lambda: None)()
+        self.actions.pop((point, table), lambda: None)()
 
 
 class Forgetful(LakeSession):
-    """Says at first that bronze is empty, as a checkpoint would that is older than the lake."""
+    """Reports bronze as empty at first, like a checkpoint that is older than the lake."""
 
     def open(self, name: str) -> Snapshot:
         snapshot = LakeSession.open(self, name)
@@ -95,7 +95,7 @@ class Forgetful(LakeSession):
         return replace(snapshot, through_id=0)
 
 
-def test_without_its_checkpoints_a_stream_goes_on_where_bronze_ends(
+def test_a_stream_without_checkpoints_continues_at_the_end_of_bronze(
     spark: SparkSession, lake: Lake, database: Path
 ) -> None:
     session = LakeSession(spark, lake, Progress())
@@ -119,7 +119,7 @@ def test_without_its_checkpoints_a_stream_goes_on_where_bronze_ends(
     assert session.open(BRONZE).through_id == events[-1]
 
 
-def test_a_batch_that_is_not_what_the_log_has_is_not_taken(spark: SparkSession, lake: Lake, database: Path) -> None:
+def test_a_batch_that_differs_from_the_log_is_refused(spark: SparkSession, lake: Lake, database: Path) -> None:
     @dataclass(frozen=True, slots=True)
     class Longer(LogSource):
         def tally(self, after: int, through: int) -> tuple[int, int]:
@@ -134,7 +134,7 @@ def test_a_batch_that_is_not_what_the_log_has_is_not_taken(spark: SparkSession, 
     assert_swept(lake)
 
 
-def test_a_database_that_was_restored_from_an_older_copy_than_its_lake_is_refused(
+def test_a_database_older_than_its_lake_is_refused(
     spark: SparkSession, lake: Lake, database: Path, tmp_path: Path
 ) -> None:
     backup = Path(shutil.copyfile(database, tmp_path / "backup.db"))
@@ -151,7 +151,7 @@ def test_a_database_that_was_restored_from_an_older_copy_than_its_lake_is_refuse
             refused = f"The lake's last event, {before.through_id}, is missing or different"
             with pytest.raises(PipelineError, match=refused):
                 take(backup)
-            # Now its log is longer than the lake, and no number tells that its events are others.
+            # Now its log is longer than the lake, and the ids do not show that its events differ.
             append_history(backup, 300, seed=2)
             assert log_of(backup).head() > before.through_id
         assert session.open(BRONZE) == before
@@ -159,7 +159,7 @@ def test_a_database_that_was_restored_from_an_older_copy_than_its_lake_is_refuse
         assert 0 < take(database) < taken
 
 
-def test_a_log_is_believed_about_what_it_no_longer_holds(database: Path) -> None:
+def test_a_pruned_event_counts_as_matching(database: Path) -> None:
     log, last = log_of(database), raw_events(database)[-1]
     assert log.has(last.id, last.type, last.created_at)
     assert not log.has(last.id, last.type, last.created_at + 1)
@@ -172,7 +172,7 @@ def test_a_log_is_believed_about_what_it_no_longer_holds(database: Path) -> None
     assert log.has(last.id, "another", last.created_at)
 
 
-def test_others_who_rewrite_tables_between_plan_and_commit_double_nothing(
+def test_concurrent_rewrites_between_plan_and_commit_double_no_rows(
     spark: SparkSession, lake: Lake, office: Traffic
 ) -> None:
     shutil.copytree(office.early_lake.folder, lake.folder)
@@ -186,11 +186,11 @@ def test_others_who_rewrite_tables_between_plan_and_commit_double_nothing(
             ("staged", "gold.conversations"): lambda: _rewrite(lake, "gold.conversations"),
         }
     )
-    tables, cached = {table for _, table in meddler.deeds}, _cached(spark)
+    tables, cached = {table for _, table in meddler.actions}, _cached(spark)
 
     run(spark, lake, office.database, meddler, slice_events=150)
 
-    assert meddler.deeds == {}
+    assert meddler.actions == {}
     silver = {name: meddler.plans[name] for name in tables if name.startswith("silver.")}
     assert set(silver.values()) == {meddler.plans["silver.chat_messages"] + 1}, "each was planned once more"
     assert meddler.plans[BRONZE] == meddler.plans["gold.conversations"] == 2
@@ -200,7 +200,7 @@ def test_others_who_rewrite_tables_between_plan_and_commit_double_nothing(
     assert _cached(spark) == cached, "a process that follows the log for weeks would fill up"
 
 
-def test_who_is_always_in_the_way_is_named_in_the_end(spark: SparkSession, lake: Lake, database: Path) -> None:
+def test_repeated_concurrent_writes_are_reported(spark: SparkSession, lake: Lake, database: Path) -> None:
     class Busybody(Progress):
         def moved(self, table: str) -> None:
             _append_nothing(lake, table)
@@ -229,7 +229,7 @@ def test_a_backfill_makes_the_same_tables_again(spark: SparkSession, lake: Lake,
     assert_swept(lake)
 
 
-def test_a_run_without_news_leaves_everything_as_it_is(spark: SparkSession, lake: Lake, office: Traffic) -> None:
+def test_a_run_without_new_events_changes_nothing(spark: SparkSession, lake: Lake, office: Traffic) -> None:
     shutil.copytree(office.lake.folder, lake.folder)
     before = {name: DeltaTable(lake.path(name)).version() for name in TABLES}
     manifest = lake.manifest_file.read_bytes()
@@ -242,14 +242,12 @@ def test_a_run_without_news_leaves_everything_as_it_is(spark: SparkSession, lake
 
 
 @pytest.mark.parametrize("events", [1_000, pytest.param(100_000, marks=pytest.mark.soak)])
-def test_a_queue_that_keeps_writing_loses_nothing_to_a_run(
-    spark: SparkSession, lake: Lake, tmp_path: Path, events: int
-) -> None:
+def test_events_written_during_a_run_are_not_lost(spark: SparkSession, lake: Lake, tmp_path: Path, events: int) -> None:
     database = tmp_path / "tinyagi.db"
     write_history(database, events, days=3)
     preloaded = raw_events(database)[-1].id
 
-    with _queue_at_work(database) as busy:
+    with _busy_queue(database) as busy:
         first = run(spark, lake, database, busy, batch_events=events // 4)
     head = raw_events(database)[-1].id
     second = run(spark, lake, database)
@@ -263,7 +261,7 @@ def test_a_queue_that_keeps_writing_loses_nothing_to_a_run(
 
 
 class Busy(Progress):
-    """Lets the queue carry a few more messages at every step of the run, while the run goes on."""
+    """Lets the queue process more messages at every step of the run."""
 
     def __init__(self) -> None:
         self.nudges = threading.Semaphore(1)
@@ -279,8 +277,8 @@ class Busy(Progress):
 
 
 @contextmanager
-def _queue_at_work(database: Path) -> Iterator[Busy]:
-    """In a thread of its own, for as long as the block takes; it has begun when the block does."""
+def _busy_queue(database: Path) -> Iterator[Busy]:
+    """A queue that works in a thread during the block; it has started when the block starts."""
     busy, began, enough = Busy(), threading.Event(), threading.Event()
 
     async def work() -> None:
@@ -322,7 +320,7 @@ def _append_nothing(lake: Lake, name: str) -> None:
 
 
 def _cached(spark: SparkSession) -> int:
-    """Frames that Spark keeps in memory."""
+    """The number of cached frames."""
     return int(spark.sparkContext._jsc.getPersistentRDDs().size())
 
 

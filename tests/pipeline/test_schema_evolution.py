@@ -1,4 +1,4 @@
-"""A lake of an older version: columns that it lacks are added, and old rows are read with nothing in them."""
+"""A lake of an older version: missing columns are added, and are null in old rows."""
 
 import datetime as dt
 from pathlib import Path
@@ -23,7 +23,7 @@ LACKING = ("wait_ms", "latency_ms", "last_event_id")
 
 @pytest.fixture
 def lake(tmp_path: Path) -> Lake:
-    """With one row, of a time before the last columns."""
+    """A lake with one row, written without the last columns."""
     lake = Lake(tmp_path / "lake")
     schema = arrow_schema(find_table(NAME))
     older = pa.schema([field for field in schema if field.name not in LACKING])
@@ -36,7 +36,7 @@ def lake(tmp_path: Path) -> Lake:
     return lake
 
 
-def test_readers_of_an_older_lake_find_nothing_in_a_column_that_is_not_there_yet(lake: Lake) -> None:
+def test_a_missing_column_of_an_older_lake_is_read_as_null(lake: Lake) -> None:
     (row,) = lake.rows(NAME).to_pylist()
 
     assert (row["to_agent"], row["latency_ms"]) == ("tester", None)
@@ -56,14 +56,14 @@ def test_a_column_is_added_before_anything_is_written(lake: Lake, spark: SparkSe
     assert {field.name for field in snapshot.handle.schema().fields} == {
         column.name for column in find_table(NAME).all_columns
     }
-    by_anyone = {one["id"]: one["latency_ms"] for one in snapshot.handle.to_pyarrow_table().to_pylist()}
-    by_us = {one["id"]: one["latency_ms"] for one in read_files(spark, snapshot).collect()}
-    assert by_anyone == by_us == {1: None, 2: 12}
-    # The old file says nothing of the new column, so no search may skip it.
+    by_delta = {one["id"]: one["latency_ms"] for one in snapshot.handle.to_pyarrow_table().to_pylist()}
+    by_spark = {one["id"]: one["latency_ms"] for one in read_files(spark, snapshot).collect()}
+    assert by_delta == by_spark == {1: None, 2: 12}
+    # The old file has no statistics for the new column, so no search may skip it.
     assert len(snapshot.reaching("last_event_id", 9)) == 2
 
 
-def test_a_lake_that_is_complete_is_not_touched(tmp_path: Path) -> None:
+def test_a_lake_with_all_columns_is_unchanged(tmp_path: Path) -> None:
     lake = Lake(tmp_path / "lake")
 
     versions = [open_snapshot(lake, name).version for _ in range(2) for name in TABLES]

@@ -1,4 +1,4 @@
-"""The session itself, in processes of its own: that it is quiet, that it works, and that no JVM is left."""
+"""The Spark session in separate processes: it prints nothing, works, and leaves no JVM."""
 
 import json
 import os
@@ -122,12 +122,12 @@ except PipelineError as error:
 
 
 def command(program: str, folder: Path) -> list[str]:
-    """A Python that takes a warning for an error, as these tests do."""
+    """Python with warnings as errors, as in these tests."""
     return [sys.executable, "-X", "dev", "-W", "error", "-c", program, str(folder)]
 
 
 def without_java(environment: Mapping[str, str], folder: Path) -> dict[str, str]:
-    """The PATH has what Spark's scripts and Hadoop call, but no java."""
+    """A PATH with the programs that Spark's scripts and Hadoop call, but without java."""
     tools = folder / "tools"
     tools.mkdir()
     for program in (*Path("/bin").iterdir(), *Path("/usr/bin").iterdir()):
@@ -137,7 +137,7 @@ def without_java(environment: Mapping[str, str], folder: Path) -> dict[str, str]
 
 
 def runs(pid: int) -> bool:
-    """A dead process that nobody asked about yet does not count."""
+    """False for a zombie."""
     try:
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
@@ -145,7 +145,7 @@ def runs(pid: int) -> bool:
 
 
 @pytest.mark.timeout(300)
-def test_with_the_wheels_java_a_job_runs_without_a_word_and_leaves_no_java_behind(tmp_path: Path) -> None:
+def test_a_job_with_the_java_of_the_wheel_prints_nothing_and_leaves_no_java(tmp_path: Path) -> None:
     here = tmp_path / "here"
     here.mkdir()
     environment = without_java(snapshot(), tmp_path)
@@ -159,13 +159,13 @@ def test_with_the_wheels_java_a_job_runs_without_a_word_and_leaves_no_java_behin
 
 
 @pytest.mark.timeout(300)
-def test_nothing_is_sent_to_a_java_that_ends(tmp_path: Path) -> None:
+def test_closing_a_session_sends_nothing_to_the_ending_java(tmp_path: Path) -> None:
     done = subprocess.run(command(GARBAGE, tmp_path), check=False, capture_output=True, text=True)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
 @pytest.mark.timeout(300)
-def test_a_java_that_is_killed_is_told_in_a_sentence_and_can_be_followed_by_another(tmp_path: Path) -> None:
+def test_a_killed_java_is_reported_and_a_new_session_works(tmp_path: Path) -> None:
     subprocess.run(command(KILLED, tmp_path), check=True, stderr=subprocess.DEVNULL)
     told = json.loads((tmp_path / "told.json").read_text())
     assert [sentence.partition(".")[0] for sentence in told["told"]] == [
@@ -175,7 +175,7 @@ def test_a_java_that_is_killed_is_told_in_a_sentence_and_can_be_followed_by_anot
 
 
 @pytest.mark.timeout(300)
-def test_a_killed_owner_takes_java_with_it(tmp_path: Path) -> None:
+def test_java_ends_when_its_owner_is_killed(tmp_path: Path) -> None:
     with subprocess.Popen(command(AN_ENDLESS_JOB, tmp_path), stdout=subprocess.PIPE) as owner:
         try:
             assert owner.stdout is not None
@@ -184,12 +184,12 @@ def test_a_killed_owner_takes_java_with_it(tmp_path: Path) -> None:
             assert runs(pid)
         finally:
             owner.kill()
-        # The JVM and its workers have the same output: it ends when the last of them does.
+        # The JVM and its workers share this output: it closes when the last of them ends.
         assert owner.stdout.read() == b""
     assert not runs(pid)
 
 
-def test_a_java_that_ends_at_its_start_is_told_in_a_sentence(tmp_path: Path) -> None:
+def test_a_java_that_ends_at_its_start_is_reported(tmp_path: Path) -> None:
     home = fake_java(tmp_path / "home", "17.0.15", otherwise="exit 3")
     environment = snapshot() | {"JAVA_HOME": str(home)}
     done = subprocess.run(command(NO_SESSION, tmp_path), check=True, capture_output=True, text=True, env=environment)
@@ -203,7 +203,7 @@ def test_frames_can_be_compared(spark: SparkSession) -> None:
         assertDataFrameEqual(spark.range(3), spark.range(4))
 
 
-def test_the_session_is_set_up_for_rows_of_a_lake(spark: SparkSession) -> None:
+def test_the_session_has_its_settings(spark: SparkSession) -> None:
     assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
     assert spark.conf.get("spark.sql.shuffle.partitions") == "2"
     assert spark.conf.get("spark.sql.parquet.compression.codec") == "zstd"
@@ -212,7 +212,7 @@ def test_the_session_is_set_up_for_rows_of_a_lake(spark: SparkSession) -> None:
     assert spark.sparkContext.pythonExec == sys.executable
 
 
-def test_a_second_session_in_one_process_is_refused_and_the_first_goes_on(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_second_session_in_one_process_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     java = find_java(snapshot(), tmp_path / "java")
     with (
         pytest.raises(PipelineError, match="already has a Spark session"),
@@ -222,7 +222,7 @@ def test_a_second_session_in_one_process_is_refused_and_the_first_goes_on(spark:
     assert spark.range(2).count() == 2
 
 
-def test_the_environment_is_as_before_once_spark_has_started(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_is_restored_after_spark_has_started(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", "mine")
     monkeypatch.setenv("SPARK_REMOTE", "sc://elsewhere")
     monkeypatch.delenv("SPARK_LOCAL_IP", raising=False)
@@ -235,7 +235,7 @@ def test_the_environment_is_as_before_once_spark_has_started(monkeypatch: pytest
 
 
 @pytest.mark.parametrize(("master", "cores"), [("local", 1), ("local[3]", 3), ("local[4,2]", 4)])
-def test_a_local_master_tells_its_cores(master: str, cores: int) -> None:
+def test_a_local_master_gives_its_cores(master: str, cores: int) -> None:
     assert _local_cores(master) == cores
     assert _local_cores("local[*]") >= 1
 

@@ -1,4 +1,4 @@
-"""Silver after a run: every row is what the same log says to plain Python, whatever happened to a message."""
+"""Silver after a run: every row equals the result of plain Python on the same log."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -16,7 +16,7 @@ from tests.pipeline.worlds import Whole, whole
 from tests.support.told import Told, tell
 from tinyagi.pipeline.tables.catalog import TABLES
 
-# The lake of the first test that asks for it is made in its time.
+# The first test that needs the lake also makes it.
 pytestmark = pytest.mark.timeout(900)
 
 Row = dict[str, Any]
@@ -36,20 +36,20 @@ def home(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Whole
 
 @pytest.fixture(scope="module")
 def told(home: Whole) -> Told:
-    return tell(home.believed())
+    return tell(home.valid_events())
 
 
-def test_every_message_is_what_its_events_say(home: Whole, told: Told) -> None:
+def test_every_message_matches_its_events(home: Whole, told: Told) -> None:
     found = rows_of(home.lake, "silver.messages")
 
     assert _differing(found, told.messages) == []
     assert {row["status"] for row in found} == {"pending", "processing", "completed", "dead", "deleted"}
     assert max(row["deaths"] or 0 for row in found) == 1
     assert any(row["runs"] == 3 and row["status"] == "completed" for row in found), "died, was retried, succeeded"
-    assert sum(row["answered_by"] not in {None, row["message_id"]} for row in found) >= 2, "some came along in a run"
+    assert sum(row["answered_by"] not in {None, row["message_id"]} for row in found) >= 2, "some shared a run"
 
 
-def test_every_run_is_what_its_events_say(home: Whole, told: Told) -> None:
+def test_every_run_matches_its_events(home: Whole, told: Told) -> None:
     found = rows_of(home.lake, "silver.runs")
 
     for row in found:
@@ -60,7 +60,7 @@ def test_every_run_is_what_its_events_say(home: Whole, told: Told) -> None:
     }  # fmt: skip
 
 
-def test_every_response_and_line_is_what_its_events_say(home: Whole, told: Told) -> None:
+def test_every_response_and_line_matches_its_events(home: Whole, told: Told) -> None:
     responses = rows_of(home.lake, "silver.responses")
 
     assert _differing(responses, told.responses) == []
@@ -70,7 +70,7 @@ def test_every_response_and_line_is_what_its_events_say(home: Whole, told: Told)
         assert _differing(found, getattr(told.tables, name)) == [], name
 
 
-def test_hand_offs_are_the_messages_that_teammates_gave(home: Whole, told: Told) -> None:
+def test_hand_offs_are_the_messages_from_teammates(home: Whole, told: Told) -> None:
     found = {row["id"]: row for row in rows_of(home.lake, "silver.handoffs")}
 
     given = {number: row for number, row in told.messages.items() if row["from_agent"] and row["channel"] != "chatroom"}
@@ -83,7 +83,7 @@ def test_hand_offs_are_the_messages_that_teammates_gave(home: Whole, told: Told)
         assert {ours: found[number][ours] for ours in names.values()} == {names[his]: row[his] for his in names}
 
 
-def test_a_database_of_the_original_arrives_complete(home: Whole) -> None:
+def test_a_database_of_the_original_is_archived_completely(home: Whole) -> None:
     for name, columns in _OLD_TABLES.items():
         with closing(apsw.Connection(str(home.original))) as connection:
             old = connection.execute(f"SELECT {', '.join(columns)} FROM {name} ORDER BY id").fetchall()  # noqa: S608
@@ -93,10 +93,10 @@ def test_a_database_of_the_original_arrives_complete(home: Whole) -> None:
     statuses = {row["message_id"]: row["status"] for row in rows_of(home.lake, "silver.messages")}
     assert statuses["m1"] == statuses["m2"] == "completed"
     assert statuses["m3"] == "dead"
-    assert "m6" not in statuses, "it was deleted before we came"
+    assert "m6" not in statuses, "it was deleted before the import"
 
 
-def test_hostile_texts_arrive_unchanged(home: Whole) -> None:
+def test_hostile_texts_are_archived_unchanged(home: Whole) -> None:
     asked = {row["message"]: row["answer"] for row in rows_of(home.lake, "silver.messages")}
     lines = Counter(row["content"] for row in rows_of(home.lake, "silver.agent_messages"))
     answers = {row["message"]: row["original_message"] for row in rows_of(home.lake, "silver.responses")}
@@ -108,7 +108,7 @@ def test_hostile_texts_arrive_unchanged(home: Whole) -> None:
     assert max(map(len, HOSTILE)) > 1_000_000
 
 
-def test_polars_reads_every_table_from_outside(home: Whole) -> None:
+def test_polars_reads_every_table(home: Whole) -> None:
     manifest = home.lake.manifest()
 
     assert manifest is not None
@@ -121,8 +121,8 @@ def test_polars_reads_every_table_from_outside(home: Whole) -> None:
     assert text["answer"].to_list() == [HOSTILE[0]]
 
 
-def test_no_word_of_a_person_stands_in_a_delta_log(home: Whole) -> None:
-    """A log is not rewritten when somebody is forgotten."""
+def test_a_delta_log_contains_no_text_of_a_person(home: Whole) -> None:
+    """Forgetting a person does not rewrite a log."""
     for name in TABLES:
         for commit in (home.lake.path(name) / "_delta_log").glob("*.json"):
             assert MARK not in commit.read_text(), f"{name} {commit.name}"
@@ -134,7 +134,7 @@ def test_every_table_agrees_with_the_log(spark: SparkSession, home: Whole) -> No
 
 
 def _differing(found: Iterable[Row], expected: dict[Any, Row], key: str = "id") -> list[Any]:
-    """Rows and columns that are not as they should be, of columns that both have; long texts cut."""
+    """The differing values of common columns, with long texts cut."""
     rows = {row[key]: row for row in found}
     assert rows.keys() == expected.keys()
     return [

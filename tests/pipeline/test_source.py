@@ -1,4 +1,4 @@
-"""The event log as a source of Spark: complete in batches and in a stream, whichever way it is read."""
+"""The event log as a Spark source: complete in batches and in a stream, by file and by API."""
 
 import asyncio
 import random
@@ -59,12 +59,12 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def premises(tmp_path: Path) -> Premises:
-    """Not serving yet."""
+    """Premises that do not serve yet."""
     return Premises(tmp_path)
 
 
 def write(path: Path, texts: Iterable[str]) -> None:
-    """Through a store of its own, as a daemon would."""
+    """Enqueue through another store, as a daemon does."""
 
     async def enqueue() -> None:
         async with await Store.open(path) as store:
@@ -82,7 +82,7 @@ def run(path: Path, statement: str) -> list[Any]:
 
 
 def thin_out(path: Path, dice: random.Random) -> None:
-    """Take the oldest events away, and others at random."""
+    """Delete the oldest events, and others at random."""
     ids = [row[0] for row in run(path, "SELECT id FROM events")]
     with closing(apsw.Connection(str(path))) as connection, connection:
         connection.executemany(
@@ -105,7 +105,7 @@ def stream(
     seen: Callable[[list[tuple[Any, ...]]], None] = lambda rows: None,
     **options: object,
 ) -> list[list[tuple[Any, ...]]]:
-    """All that is there now, as the batches that Spark made of it."""
+    """All current events, as the batches of Spark."""
     batches: list[list[tuple[Any, ...]]] = []
 
     def take(events: DataFrame, _: int) -> None:
@@ -125,7 +125,7 @@ def stream(
 
 @contextmanager
 def statements() -> Iterator[list[tuple[str, Any]]]:
-    """What SQLite is asked in this process meanwhile, with the parameters."""
+    """The SQL statements of this process during the block, with their parameters."""
     asked: list[tuple[str, Any]] = []
 
     def note(_: apsw.Cursor, statement: str, values: Any) -> bool:
@@ -155,7 +155,7 @@ def test_a_batch_and_a_stream_have_the_rows_of_the_table(spark: SparkSession, pa
     assert rows_of(batch(spark, db=path, after=9000, through=9500)) == [r for r in wanted if 9000 < r[0] <= 9500]
 
 
-def test_hostile_texts_come_through_unharmed(spark: SparkSession, path: Path) -> None:
+def test_hostile_texts_are_read_unchanged(spark: SparkSession, path: Path) -> None:
     write(path, HOSTILE)
 
     texts = batch(spark, db=path).where("type = 'message_received'").orderBy("id")
@@ -173,9 +173,7 @@ def test_an_empty_log_has_no_rows(spark: SparkSession, path: Path, tmp_path: Pat
     assert stream(spark, tmp_path / "checkpoint", db=path) == [[]]
 
 
-def test_a_stream_takes_about_so_many_rows_at_a_time_although_ids_are_missing(
-    spark: SparkSession, path: Path, tmp_path: Path
-) -> None:
+def test_the_batch_size_of_a_stream_counts_rows_and_not_ids(spark: SparkSession, path: Path, tmp_path: Path) -> None:
     write(path, map(str, range(200)))
     thin_out(path, random.Random(11))
     wanted = [row[0] for row in run(path, ALL_ROWS)]
@@ -187,9 +185,7 @@ def test_a_stream_takes_about_so_many_rows_at_a_time_although_ids_are_missing(
     assert 0 < len(batches[-1]) <= 40
 
 
-def test_a_stream_of_what_is_there_stops_at_the_head_of_its_start(
-    spark: SparkSession, path: Path, tmp_path: Path
-) -> None:
+def test_a_stream_stops_at_the_head_of_its_start(spark: SparkSession, path: Path, tmp_path: Path) -> None:
     write(path, map(str, range(20)))
     head = run(path, "SELECT max(id) FROM events")[0][0]
 
@@ -203,7 +199,7 @@ def test_a_stream_of_what_is_there_stops_at_the_head_of_its_start(
     assert [row for rows in (*first, *second) for row in rows] == run(path, ALL_ROWS)
 
 
-def test_a_stream_begins_where_it_is_told_and_goes_on_from_its_checkpoint(
+def test_a_stream_starts_at_the_given_id_and_continues_from_its_checkpoint(
     spark: SparkSession, path: Path, tmp_path: Path
 ) -> None:
     write(path, map(str, range(9)))
@@ -213,11 +209,11 @@ def test_a_stream_begins_where_it_is_told_and_goes_on_from_its_checkpoint(
     assert stream(spark, checkpoint, db=path, initial=7) == []
     write(path, ["more"])
     assert [row[0] for rows in stream(spark, checkpoint, db=path, initial=7) for row in rows] == [11]
-    # A lost checkpoint costs nothing: the lake knows where it is.
+    # A lost checkpoint does no harm: the lake knows its position.
     assert stream(spark, tmp_path / "new", db=path, initial=11) == [[]]
 
 
-def test_a_log_that_is_shorter_than_what_was_read_is_another_log(path: Path) -> None:
+def test_a_log_shorter_than_the_lake_is_refused(path: Path) -> None:
     write(path, ["one"])
     reader = StreamReader(Options.parse({"db": str(path), "initial": "500"}))
 
@@ -253,9 +249,7 @@ def test_the_limit_of_a_stream_is_an_option() -> None:
         ("type LIKE 'lane%'", False),
     ],
 )
-def test_a_filter_gives_the_same_rows_wherever_it_is_done(
-    spark: SparkSession, path: Path, condition: str, kept: bool
-) -> None:
+def test_a_pushed_down_filter_gives_the_same_rows(spark: SparkSession, path: Path, condition: str, kept: bool) -> None:
     write(path, map(str, range(70)))
     events = batch(spark, db=path).where(condition)
     wanted = batch(spark, db=path).localCheckpoint().where(condition)
@@ -265,7 +259,7 @@ def test_a_filter_gives_the_same_rows_wherever_it_is_done(
     assert ("Filter" not in plan) is kept, plan
 
 
-def test_what_a_reader_keeps_reaches_sqlite(path: Path) -> None:
+def test_pushed_down_filters_reach_sqlite(path: Path) -> None:
     write(path, map(str, range(70)))
     reader = BatchReader(Options.parse({"db": str(path), "after": "10"}))
     back: list[Filter] = [Not(EqualTo(("type",), "x")), IsNotNull(("agent",)), In(("type",), ("a", None))]
@@ -286,7 +280,7 @@ def test_what_a_reader_keeps_reaches_sqlite(path: Path) -> None:
     assert values == {"after": 30, "through": 60, "types": '["message_received"]'}
 
 
-def test_a_small_range_is_one_partition_and_ranges_cover_all_ids() -> None:
+def test_partitions_cover_all_ids_and_a_small_range_is_one_partition() -> None:
     assert split(10, 10, 4) == [IdRange(10, 10)]
     assert split(10, 5, 4) == [IdRange(10, 10)]
     assert split(0, 2 * SMALLEST_PARTITION - 1, 2) == [IdRange(0, 2 * SMALLEST_PARTITION - 1)]
@@ -297,14 +291,14 @@ def test_a_small_range_is_one_partition_and_ranges_cover_all_ids() -> None:
         assert all(one.through == other.after for one, other in pairwise(ranges))
 
 
-def test_partitions_begin_with_the_oldest_event_that_is_there(path: Path) -> None:
+def test_partitions_start_at_the_oldest_event(path: Path) -> None:
     write(path, map(str, range(20)))
     run(path, "DELETE FROM events WHERE id <= 15")
 
     assert BatchReader(Options.parse({"db": str(path)})).partitions() == [IdRange(15, 21)]
 
 
-def test_a_missing_file_is_one_clear_sentence(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_missing_file_is_reported(spark: SparkSession, tmp_path: Path) -> None:
     nowhere = tmp_path / "nowhere.db"
 
     with pytest.raises(Exception, match=f"There is no database at {nowhere}. Name the file of a home") as caught:
@@ -325,7 +319,7 @@ def test_a_missing_file_is_one_clear_sentence(spark: SparkSession, tmp_path: Pat
         ({"db": "a", "through": "now"}, "The option through of tinyagi_events is 'now'"),
     ],
 )
-def test_odd_options_are_refused(options: dict[str, str], sentence: str) -> None:
+def test_invalid_options_are_refused(options: dict[str, str], sentence: str) -> None:
     with pytest.raises(InvalidInput, match=sentence):
         Options.parse(options)
 
@@ -355,7 +349,7 @@ async def test_the_api_gives_the_same_rows_as_the_file(spark: SparkSession, prem
         assert "sesame" not in plan
 
 
-async def test_a_log_answers_the_same_questions_by_file_and_by_address(premises: Premises) -> None:
+async def test_the_log_is_the_same_by_file_and_by_address(premises: Premises) -> None:
     def answers(options: dict[str, str]) -> list[object]:
         with Options.parse(options).open() as log:
             return [
@@ -382,7 +376,7 @@ async def test_a_log_answers_the_same_questions_by_file_and_by_address(premises:
         assert by_address[:6] == [head, 12, None, 31, 60, RangeCount(39, sum(range(21, 61)) - 40)]
 
 
-async def test_a_daemon_that_refuses_or_is_not_there_is_told(premises: Premises) -> None:
+async def test_a_refusing_or_unreachable_daemon_is_reported(premises: Premises) -> None:
     premises.token = "sesame-sesame-sesame-sesame"
     async with premises.serve():
         address = f"http://127.0.0.1:{premises.port}"

@@ -1,4 +1,4 @@
-"""Upkeep of a lake: few files, none that nobody needs, and in its logs no word that a person wrote."""
+"""Maintenance of a lake: few files, no unused ones, and no personal text in its logs."""
 
 import datetime as dt
 import os
@@ -71,7 +71,7 @@ def test_a_day_of_many_small_files_becomes_one_file(lake: Lake) -> None:
     assert files_of(lake, NEXT_DAY) == 1
 
 
-def test_vacuum_leaves_what_the_manifest_names_and_takes_the_rest(lake: Lake) -> None:
+def test_vacuum_keeps_the_files_of_the_manifest_and_deletes_others(lake: Lake) -> None:
     fill(lake, 4)
     pin(lake)
     pinned = {path.name for path in lake.path(NAME).glob("date=*/*.parquet")}
@@ -84,14 +84,14 @@ def test_vacuum_leaves_what_the_manifest_names_and_takes_the_rest(lake: Lake) ->
     assert gone == 1
     assert not orphan.exists()
     assert pinned < {path.name for path in lake.path(NAME).glob("date=*/*.parquet")}
-    assert lake.rows(NAME).num_rows == 4, "a reader goes on with the state it was given"
+    assert lake.rows(NAME).num_rows == 4, "a reader continues with its version"
     pin(lake)
     assert vacuum(lake, keep=AT_ONCE) == len(pinned)
     assert len(list(lake.path(NAME).glob("date=*/*.parquet"))) == 1
     assert lake.rows(NAME).num_rows == 4
 
 
-def test_what_went_lately_stays_for_readers_that_are_at_it(lake: Lake) -> None:
+def test_recently_replaced_files_are_kept_for_running_readers(lake: Lake) -> None:
     fill(lake, 3)
     compact(lake, all_days=True)
     pin(lake)
@@ -100,7 +100,7 @@ def test_what_went_lately_stays_for_readers_that_are_at_it(lake: Lake) -> None:
     assert len(list(lake.path(NAME).glob("date=*/*.parquet"))) == 4
 
 
-def test_a_vacuum_comes_once_a_day(lake: Lake) -> None:
+def test_a_vacuum_runs_once_a_day(lake: Lake) -> None:
     fill(lake, 1)
     pin(lake)
     orphan = lake.path(NAME) / f"date={DAY}" / "orphan.parquet"
@@ -121,7 +121,7 @@ def test_a_vacuum_comes_once_a_day(lake: Lake) -> None:
 
 @pytest.mark.parametrize("table", TABLES.values(), ids=list(TABLES))
 def test_no_personal_value_is_in_a_tables_log(lake: Lake, table: Table) -> None:
-    """Neither as a bound in a commit, nor in one of a compaction, nor in a checkpoint."""
+    """Neither as a bound in a commit or a compaction, nor in a checkpoint."""
     for number in range(1, 4):
         row = {column.name: _value(column, number) for column in table.columns}
         put(lake, table.name, [row], through_id=number)
@@ -132,17 +132,17 @@ def test_no_personal_value_is_in_a_tables_log(lake: Lake, table: Table) -> None:
     log = lake.path(table.name) / "_delta_log"
     checkpoints = list(log.glob("*.checkpoint.parquet"))
 
-    told = list(_told(log))
+    logged = list(_log_texts(log))
 
     assert checkpoints
-    assert any('"numRecords":3' in text.replace(" ", "") for text in told), "the compaction tells its bounds as well"
-    assert [text for text in told if MARK in text] == []
+    assert any('"numRecords":3' in text.replace(" ", "") for text in logged), "the compaction records its bounds, too"
+    assert [text for text in logged if MARK in text] == []
     stored = list(walk(handle.to_pyarrow_table().to_pylist()))
     assert (MARK in " ".join(stored)) == bool(personal)
     assert not bounded_columns(table) & set(personal)
 
 
-def _told(log: Path) -> Iterator[str]:
+def _log_texts(log: Path) -> Iterator[str]:
     for commit in log.glob("*.json"):
         yield commit.read_text()
     for checkpoint in log.glob("*.parquet"):

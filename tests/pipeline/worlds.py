@@ -1,4 +1,4 @@
-"""Lakes that many tests look at. Each is made once per session of tests, and lies in its folder for the others."""
+"""Lakes that many tests read. Each is made once per test session and kept in its folder."""
 
 import asyncio
 import json
@@ -21,12 +21,12 @@ from tinyagi.pipeline.progress import Summary
 
 EARLY: Final = 300
 LATE: Final = 260
-"""Events, about."""
+"""Approximate numbers of events."""
 
 
 @dataclass(frozen=True)
 class Traffic:
-    """Days of an office: the log, what a lake had of it early, and a lake that took it all at once."""
+    """Days of generated traffic: the log, a lake of its early part, and a lake of all of it."""
 
     folder: Path
 
@@ -68,7 +68,7 @@ def traffic(spark: SparkSession, factory: pytest.TempPathFactory) -> Traffic:
 
 @dataclass(frozen=True)
 class Whole:
-    """A home that was the original program's once, in which everything happened, and much that cannot have."""
+    """A home imported from the original program, with every kind of event and many invalid ones."""
 
     folder: Path
 
@@ -87,18 +87,18 @@ class Whole:
 
     @property
     def bad(self) -> Mapping[str, int]:
-        """Events that nothing in our program would write, by what is odd about them."""
+        """Invalid events by label."""
         found: dict[str, int] = json.loads((self.folder / "bad.json").read_text())
         return found
 
     @property
     def summary(self) -> Summary:
         """Of the only run."""
-        told: dict[str, Any] = json.loads((self.folder / "summary.json").read_text())
-        return Summary(**told)
+        loaded: dict[str, Any] = json.loads((self.folder / "summary.json").read_text())
+        return Summary(**loaded)
 
-    def believed(self) -> list[RecordedEvent]:
-        """All events but those that no reader can make sense of."""
+    def valid_events(self) -> list[RecordedEvent]:
+        """All events except the quarantined ones."""
         rejected = {number for label, number in self.bad.items() if label in REASONS}
         return [event for event in raw_events(self.database) if event.id not in rejected]
 
