@@ -1,7 +1,7 @@
-"""What hostile clients cost a daemon: its memory, and how long a small request takes while they are at work.
+"""The cost of hostile clients for a daemon: its memory, and the latency of a small request during the attack.
 
-Each attack gets a daemon of its own, a real process as people run it. Beside it a client asks for GET /api/status again
-and again, on a new connection each time. `--checkout` attacks another checkout, for a comparison. The last line of
+Each attack gets a new daemon, a real process. Meanwhile a client repeats GET /api/status, on a new connection each
+time. `--checkout` attacks another checkout, for a comparison. The last line of
 stdout is one JSON object.
 """
 
@@ -23,7 +23,7 @@ import psutil
 from rich.console import Console
 from rich.table import Table
 
-from http_servers import HOUSE, Running, daemon
+from http_servers import CHECKOUT, Running, daemon
 
 EXAMPLE: Final = """\
 example:
@@ -66,7 +66,7 @@ class Attack:
 
 @dataclass(slots=True)
 class Watch:
-    """Looks at the daemon's memory, and asks it for something small, until it is stopped."""
+    """Measures the daemon's memory and the latency of a small request until it is stopped."""
 
     server: Running
     rss: list[float] = field(default_factory=list)
@@ -131,7 +131,7 @@ def send_trailers(server: Running, _: Plan) -> Notes:
 
 
 def hold_idle_connections(server: Running, plan: Plan) -> Notes:
-    """More connections than the daemon may have files, none of which says anything."""
+    """More idle connections than the daemon may have open files."""
     with contextlib.ExitStack() as stack:
         for _ in range(IDLE):
             with contextlib.suppress(OSError):
@@ -205,7 +205,7 @@ def main() -> None:
     )
     parser.add_argument("--quick", action="store_true", help="shorter waits, fewer slow readers")
     parser.add_argument("--json-only", action="store_true", help="print the JSON object and nothing else")
-    parser.add_argument("--checkout", type=Path, default=HOUSE, help="attack the daemon of this checkout")
+    parser.add_argument("--checkout", type=Path, default=CHECKOUT, help="attack the daemon of this checkout")
     parser.add_argument("--only", choices=ATTACKS, help="one attack instead of all")
     chosen = parser.parse_args()
     console = Console(quiet=chosen.json_only)

@@ -1,4 +1,4 @@
-"""What a claim costs with a large backlog in its lane, over what it costs without: two stores, turn by turn.
+"""The cost of a claim with a large backlog in its lane, relative to one without: two stores in turn.
 
 The other store has the same backlog in another lane, so that both files are of one size: a log that still grows costs
 more to sync than the claim.
@@ -55,7 +55,7 @@ class BacklogCost:
 
 
 async def _due(store: Store, agent: AgentId) -> None:
-    """Delayed to an instant that has come by the time of the claim: their due time is the next millisecond."""
+    """Delayed messages that are due at the time of the claim: their due time is the next millisecond."""
     await _enqueue(store, [_message(agent, n, available_at=NOW + 1) for n in range(DUE)])
 
 
@@ -82,16 +82,16 @@ SHAPES: Final = (
 )
 
 
-async def measure_backlogs(folder: Path, rounds: int, tell: Callable[[str], None]) -> list[BacklogCost]:
+async def measure_backlogs(folder: Path, rounds: int, report: Callable[[str], None]) -> list[BacklogCost]:
     costs = []
     for shape in SHAPES:
-        tell(shape.name)
+        report(shape.name)
         costs.append(await _measure(shape, folder / shape.name, rounds))
     return costs
 
 
 async def _measure(shape: Shape, folder: Path, rounds: int) -> BacklogCost:
-    """Each store goes first every other round. The first claims are not counted: they set aside what cannot run."""
+    """Each store goes first every other round. The first claims are not counted: they park blocked messages."""
     now = NOW
     async with AsyncExitStack() as stack:
         stores = [

@@ -1,4 +1,4 @@
-"""The engine beside the floor it stands on; the last line of stdout is one JSON object.
+"""The engine compared with its lower bound; the last line of stdout is one JSON object.
 
 Throughput: messages over three agents whose provider is a trivial child process, against a bare asyncio loop that
 starts the same children with the same parallelism. Pick-up, a long backlog on one lane, the speed-up of three agents.
@@ -39,20 +39,20 @@ example:
   python bench/engine_bench.py --json-only | jq .throughput_vs_floor
 """
 RESULT: Final = '{"type":"result","is_error":false,"result":"done","usage":{"output_tokens":1}}'
-SAYS: Final = '{"type":"assistant","message":{"content":[{"type":"text","text":"I am on it."}]}}'
+PROGRESS_LINE: Final = '{"type":"assistant","message":{"content":[{"type":"text","text":"I am on it."}]}}'
 CHILD: Final = f"""\
 #!/bin/bash
 prompt=$(cat)
-echo '{SAYS}'
+echo '{PROGRESS_LINE}'
 echo '{RESULT}'
 """
-"""A stand-in as in the crash tests: trivial, but it takes its whole prompt, says something and ends with a result."""
+"""A fake program as in the crash tests: it reads its whole prompt, prints a message and ends with a result."""
 BAREST: Final = f"""\
 #!/bin/sh
 read -r prompt
 echo '{RESULT}'
 """
-"""The least that the engine takes for an answer: what is measured with it is mostly what the engine adds."""
+"""The smallest program that the engine accepts: it mostly measures the overhead of the engine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class Instant:
 
 
 class Counted:
-    """Another provider, with a count of its answers: asking the database for it would cost what is to be measured."""
+    """Another provider with a count of its answers: reading it from the database would distort the measurement."""
 
     def __init__(self, provider: Provider, answers: int) -> None:
         self._provider = provider
@@ -98,7 +98,7 @@ class Counted:
 
 @asynccontextmanager
 async def engine_with(folder: Path, provider: Provider, **queue: Any) -> AsyncIterator[Engine]:
-    """A started engine with three agents on one provider, in a folder of its own."""
+    """A started engine with three agents on one provider, in a new folder."""
     home = Home(folder / "home")
     home.prepare()
     agents = {name: {"name": name, "provider": "scripted"} for name in AGENTS}
@@ -116,7 +116,7 @@ async def engine_with(folder: Path, provider: Provider, **queue: Any) -> AsyncIt
 
 
 async def drained(engine: Engine, every: float = 0.01) -> None:
-    """Wait until nothing is pending; by default it looks seldom enough to cost next to nothing."""
+    """Wait until no message is pending; the default interval makes the checks nearly free."""
     while True:
         seen = engine.store.changes.version
         depth = await engine.store.queue.depth()
@@ -139,7 +139,7 @@ async def measure_engine(folder: Path, child: Path, messages: int) -> float:
             await engine.store.lanes.pause(lane)
         batch = [NewMessage("do it", lanes[number % 3], sender=f"p{number}") for number in range(messages)]
         await engine.store.queue.enqueue_many(batch)
-        # The floor has its work at hand when its clock starts, and so has the engine.
+        # Both the lower bound and the engine have their work ready when the clock starts.
         began = time.perf_counter()
         await asyncio.gather(*(engine.store.lanes.resume(lane) for lane in lanes))
         await provider.done.wait()
@@ -148,7 +148,7 @@ async def measure_engine(folder: Path, child: Path, messages: int) -> float:
 
 
 async def measure_floor(child: Path, messages: int) -> float:
-    """Children per second: started, told, read to the end and waited for, three at a time, and nothing else."""
+    """Children per second: started, given input, read to the end and waited for, three at a time."""
     waiting = iter(range(messages))
 
     async def lane() -> None:
@@ -188,7 +188,7 @@ class Backlog:
 
 
 async def measure_backlog(folder: Path, messages: int) -> Backlog:
-    """Drain a long backlog on one lane: what a hundred people wrote in a chat while the engine was away."""
+    """Drain a long backlog on one lane: chat messages of a hundred people from before the engine started."""
     process, provider = psutil.Process(), Instant()
     async with engine_with(folder, provider, max_runs=1) as engine:
         agent = AgentId(AGENTS[0])
@@ -210,7 +210,7 @@ async def measure_backlog(folder: Path, messages: int) -> Backlog:
 
 
 async def measure_speedup(folder: Path, work: tuple[float, float, float]) -> tuple[float, float]:
-    """Three agents with so many seconds of work each: one after the other, against what it takes."""
+    """Three agents with this many seconds of work each: the sum of the work over the time it takes."""
     for agent, seconds in zip(AGENTS, work, strict=True):
         (folder / "workspace" / agent).mkdir(parents=True)
         script = f'[[reply]]\nseconds = {seconds}\nsay = "done"\n'
@@ -284,7 +284,7 @@ def main() -> int:
     parser.add_argument("--json-only", action="store_true", help="print nothing but the JSON line")
     options = parser.parse_args()
     console = Console(stderr=False, quiet=options.json_only, highlight=False)
-    # As the engine's own process does; the floor has it, too.
+    # As the daemon does; the lower bound has it, too.
     set_switch_interval()
     with tempfile.TemporaryDirectory(prefix="tinyagi-bench-") as folder:
         figures = asyncio.run(measure(QUICK if options.quick else FULL, Path(folder), console))

@@ -1,4 +1,4 @@
-"""What a million completed rows cost: the same operations on a new and on a grown store, turn by turn."""
+"""The cost of a million completed rows: the same operations on a new and on a grown store in turn."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""POST /api/message beside the bare HTTP server it runs on, and what readers and blocked lanes cost it.
+"""POST /api/message compared with the bare HTTP server it runs on, and the cost of readers and blocked lanes.
 
 Every figure of ours is durable: the daemon as people run it, WAL with synchronous=FULL, an answer after the commit. The
 lane is paused, so that only what the API does is measured. Server and client are processes of their own; beside each
@@ -57,7 +57,7 @@ class Servers:
 def compare(plan: Plan, servers: Servers, console: Console) -> dict[str, float]:
     table = Table("conns", "server", "requests/s", "ours over it", "p50 ms", "p99 ms", "CPU µs", "client")
     table.title = "POST /api/message"
-    told: dict[str, float] = {}
+    figures_by_name: dict[str, float] = {}
     for connections in CONNECTIONS:
         # Side by side in every round, because the machine's pace changes from one minute to the next.
         rounds = [
@@ -74,7 +74,7 @@ def compare(plan: Plan, servers: Servers, console: Console) -> dict[str, float]:
         table.add_row(str(connections), "ours", *_cells(mine, ""))
         table.add_row("", "bare, h11", *_cells(plain, f"{ratio:.2f}"))
         table.add_row("", "bare, httptools", *_cells(fast, f"{strict:.2f}"), end_section=True)
-        told |= {
+        figures_by_name |= {
             f"rps_{connections}": round(mine.rps, 1),
             f"rps_{connections}_vs_bare": round(ratio, 3),
             f"rps_{connections}_vs_bare_httptools": round(strict, 3),
@@ -86,7 +86,7 @@ def compare(plan: Plan, servers: Servers, console: Console) -> dict[str, float]:
             f"bare_httptools_cpu_us_per_request_{connections}": round(fast.cpu_us, 1),
         }
     console.print(table)
-    return told
+    return figures_by_name
 
 
 def _cells(one: Figures, ratio: str) -> tuple[str, ...]:
@@ -97,7 +97,7 @@ def _cells(one: Figures, ratio: str) -> tuple[str, ...]:
 def side_by_side(plan: Plan, other: Path, console: Console) -> dict[str, float]:
     """The same load on this checkout and another one, in turn; every ratio is ours over the other's."""
     table = Table("conns", "checkout", "requests/s", "p50 ms", "p99 ms", "CPU µs", "client")
-    told: dict[str, float] = {}
+    figures_by_name: dict[str, float] = {}
     with tempfile.TemporaryDirectory(prefix="tinyagi-bench-") as folder:
         base = Path(folder)
         with daemon(base / "ours") as ours, daemon(base / "other", checkout=other) as others:
@@ -114,32 +114,34 @@ def side_by_side(plan: Plan, other: Path, console: Console) -> dict[str, float]:
                     one = middle(pair[place] for pair in rounds)
                     figures = (f"{one.p50_ms:.2f}", f"{one.p99_ms:.2f}", f"{one.cpu_us:.0f}", f"{one.client_cpu:.0%}")
                     table.add_row(str(connections), name, f"{one.rps:,.0f}", *figures)
-                    told |= {f"{name}_{field}_{connections}": round(getattr(one, field), 2) for field in COMPARED}
+                    figures_by_name |= {
+                        f"{name}_{field}_{connections}": round(getattr(one, field), 2) for field in COMPARED
+                    }
                 for field in COMPARED:
                     ratio = median(getattr(mine, field) / getattr(theirs, field) for mine, theirs in rounds)
-                    told[f"{field}_{connections}_ratio"] = round(ratio, 3)
-                ratios = (f"{told[f'{field}_{connections}_ratio']:.2f}" for field in COMPARED)
+                    figures_by_name[f"{field}_{connections}_ratio"] = round(ratio, 3)
+                ratios = (f"{figures_by_name[f'{field}_{connections}_ratio']:.2f}" for field in COMPARED)
                 table.add_row("", "ratio", *ratios, "", end_section=True)
     console.print(table)
-    return told
+    return figures_by_name
 
 
 @contextlib.contextmanager
 def reading(server: Running, readers: int) -> Iterator[dict[str, int]]:
-    """So many readers of live events; afterwards, how much they were sent."""
+    """Readers of live events during the block; afterwards, the bytes they received."""
     process = subprocess.Popen(
         [sys.executable, str(HERE / "http_load.py"), "--port", str(server.port), "--readers", str(readers)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
     )
-    told: dict[str, int] = {}
+    figures_by_name: dict[str, int] = {}
     try:
         if process.stdout is None or process.stdout.readline() != "ready\n":
             raise SystemExit("the readers did not start")
-        yield told
+        yield figures_by_name
         output, _ = process.communicate("done\n", timeout=START_SECONDS)
-        told.update(json.loads(output))
+        figures_by_name.update(json.loads(output))
     finally:
         process.kill()
         process.wait()
@@ -147,7 +149,7 @@ def reading(server: Running, readers: int) -> Iterator[dict[str, int]]:
 
 def readers_cost(plan: Plan, server: Running, console: Console) -> dict[str, float]:
     table = Table("readers", "requests/s without", "with", "cost", "sent MB/s", "readers lost", title="Live events")
-    told: dict[str, float] = {}
+    figures_by_name: dict[str, float] = {}
     for readers in READERS:
         rounds: list[tuple[float, float, float, int]] = []
         for _ in range(plan.rounds):
@@ -161,9 +163,9 @@ def readers_cost(plan: Plan, server: Running, console: Console) -> dict[str, flo
         alone, crowded, rate = (median(one[place] for one in rounds) for place in range(3))
         lost = sum(ended for *_, ended in rounds)
         table.add_row(str(readers), f"{alone:,.0f}", f"{crowded:,.0f}", f"{cost:.0%}", f"{rate:.1f}", str(lost))
-        told |= {f"sse_{readers}_cost": round(cost, 3), f"sse_{readers}_lost": lost}
+        figures_by_name |= {f"sse_{readers}_cost": round(cost, 3), f"sse_{readers}_lost": lost}
     console.print(table)
-    return told
+    return figures_by_name
 
 
 def all_figures(plan: Plan, console: Console) -> dict[str, float]:
@@ -173,10 +175,10 @@ def all_figures(plan: Plan, console: Console) -> dict[str, float]:
         bare("httptools") as fast,
         daemon(Path(folder)) as ours,
     ):
-        told = compare(plan, Servers(ours, plain, fast), console)
-        told["cpu_us_per_request"] = told["cpu_us_per_request_64"]
-        told |= readers_cost(plan, ours, console)
-    return told | blocked_lane(plan.rounds, plan.seconds, console)
+        figures_by_name = compare(plan, Servers(ours, plain, fast), console)
+        figures_by_name["cpu_us_per_request"] = figures_by_name["cpu_us_per_request_64"]
+        figures_by_name |= readers_cost(plan, ours, console)
+    return figures_by_name | blocked_lane(plan.rounds, plan.seconds, console)
 
 
 def main() -> int:
@@ -188,10 +190,10 @@ def main() -> int:
     plan = QUICK if options.quick else FULL
     console = Console(quiet=options.json_only, highlight=False)
     if options.against is None:
-        told = all_figures(plan, console)
+        figures_by_name = all_figures(plan, console)
     else:
-        told = side_by_side(plan, options.against.resolve(), console)
-    sys.stdout.write(json.dumps(told) + "\n")
+        figures_by_name = side_by_side(plan, options.against.resolve(), console)
+    sys.stdout.write(json.dumps(figures_by_name) + "\n")
     return 0
 
 

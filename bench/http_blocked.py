@@ -1,4 +1,4 @@
-"""What a backlog that cannot move costs everybody else: POST to one lane while 20,000 messages wait in another one.
+"""The cost of a blocked backlog for other lanes: POST to one lane while 20,000 messages wait in another.
 
 The first message of a chat fails and is tried again in hours; the others of the same chat wait behind it. The rate is
 compared with that of a daemon with the same failed message and nothing behind it. Both are filled through the API.
@@ -49,7 +49,7 @@ def blocked_lane(rounds: int, seconds: float, console: Console) -> dict[str, flo
 
 @contextlib.contextmanager
 def _daemon_with(waiting: int) -> Iterator[Running]:
-    """A daemon with one message in back-off and so many of the same chat behind it."""
+    """A daemon with one message in back-off and `waiting` messages of the same chat behind it."""
     with tempfile.TemporaryDirectory(prefix="tinyagi-bench-") as folder:
         workspace = Path(folder, "workspace", STUCK)
         workspace.mkdir(parents=True)
@@ -60,11 +60,11 @@ def _daemon_with(waiting: int) -> Iterator[Running]:
             if waiting:
                 server.load("--agent", STUCK, "--chat", "ada", "--count", waiting, "--connections", 16)
             server.call("POST", f"/api/queue/agents/{STUCK}/resume")
-            _until_it_failed(server)
+            _wait_for_failure(server)
             yield server
 
 
-def _until_it_failed(server: Running) -> None:
+def _wait_for_failure(server: Running) -> None:
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline:
         if server.call("GET", "/api/events?type=message_failed&limit=1"):

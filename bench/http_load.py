@@ -1,8 +1,8 @@
-"""Clients for the HTTP benchmark, each a process of its own: senders on kept connections, and silent readers.
+"""Clients for the HTTP benchmark, each a separate process: senders on kept connections, and readers.
 
 A sender has one request under way on each connection and sends the next as soon as the answer is complete. Requests are
 built beforehand but for their number, and answers are counted, not parsed, so that the client needs a fraction of the
-server's time. Every message has an id of its own, as a channel sends it.
+server's time. Every message has a unique id, as a channel sends it.
 """
 
 import argparse
@@ -21,9 +21,9 @@ import psutil
 SETTLE: Final = 0.3
 """Seconds at the start that do not count: connections open, caches fill."""
 PATIENCE: Final = 30
-"""Seconds without any answer after which the server is given up."""
+"""Seconds without any answer after which the client gives up."""
 NUMBER: Final = "%010d"
-"""Numbers of one width, so that all requests of a run have one length, and so have all answers."""
+"""Numbers of fixed width, so that all requests, and all answers, have the same length."""
 
 
 class Connection:
@@ -74,7 +74,7 @@ class Connection:
 
 
 def answered(port: int, connections: int, request: bytes) -> Iterator[float]:
-    """Send for ever; the seconds that each answer took, as they come."""
+    """Send without end; yields the seconds of each answer."""
     watch = selectors.DefaultSelector()
     numbers = itertools.count()
     for _ in range(connections):
@@ -95,7 +95,7 @@ def answered(port: int, connections: int, request: bytes) -> Iterator[float]:
 
 
 def send_for(seconds: float, answers: Iterator[float], server: psutil.Process) -> dict[str, float]:
-    """The figures of so many seconds after a short start; the server's CPU time is taken over the same span."""
+    """The figures of this many seconds after a short start; the server's CPU time covers the same span."""
     deadline = time.perf_counter() + SETTLE
     while time.perf_counter() < deadline:
         next(answers)
@@ -134,7 +134,7 @@ def cpu_of(process: psutil.Process) -> float:
 
 
 def read_all(port: int, readers: int) -> None:
-    """Read event streams and throw away what comes, until stdin is closed; then report how much it was."""
+    """Read and discard event streams until stdin is closed; then report the number of bytes."""
     watch = selectors.DefaultSelector()
     for _ in range(readers):
         one = socket.create_connection(("127.0.0.1", port))

@@ -1,4 +1,4 @@
-"""Servers for the HTTP benchmark, each a process of its own, and one measurement of one of them."""
+"""Servers for the HTTP benchmark, each a separate process, and one measurement of one of them."""
 
 import contextlib
 import json
@@ -19,7 +19,7 @@ import httpx
 import psutil
 
 HERE: Final = Path(__file__).parent
-HOUSE: Final = HERE.parent
+CHECKOUT: Final = HERE.parent
 START_SECONDS: Final = 30
 WRITER: Final = "writer"
 """The agent that every request writes to. Its lane is paused, so that only what the API does is measured."""
@@ -74,13 +74,13 @@ def bare(parser: str) -> Iterator[Running]:
         free.bind(("127.0.0.1", 0))
         port: int = free.getsockname()[1]
     with _process([sys.executable, str(HERE / "http_bare.py"), str(port), parser], os.environ) as process:
-        _until_it_listens(port, process)
+        _wait_for_port(port, process)
         yield Running(port, process)
 
 
 @contextlib.contextmanager
 def daemon(
-    folder: Path, *, checkout: Path = HOUSE, agents: Sequence[str] = (), files: int | None = None, **queue: float
+    folder: Path, *, checkout: Path = CHECKOUT, agents: Sequence[str] = (), files: int | None = None, **queue: float
 ) -> Iterator[Running]:
     """The daemon of a checkout on a new home in the folder, which must be empty or hold only a workspace.
 
@@ -92,7 +92,7 @@ def daemon(
     settings = {
         "workspace": {"path": str(folder / "workspace")},
         "agents": {name: {"name": name.title(), **agent} for name in (WRITER, *agents)},
-        # The senders of a bench are no people, also where they write as one.
+        # No rate limit: the benchmark sends as one person.
         "server": {"port": 0, "messages_per_minute": 0},
         "queue": queue,
     }
@@ -100,14 +100,14 @@ def daemon(
     command = [str(_python_of(checkout)), "-m", "tinyagi", "run", "--quiet", "--home", str(home)]
     with _process(command, {**os.environ, "PYTHONPATH": str(checkout / "src")}, files) as process:
         port = _port_of(home / "tinyagi.pid", process)
-        _until_it_listens(port, process)
+        _wait_for_port(port, process)
         server = Running(port, process)
         server.call("POST", f"/api/queue/agents/{WRITER}/pause")
         yield server
 
 
 def _python_of(checkout: Path) -> Path:
-    """The checkout's own environment, where it has one, because it may need other versions."""
+    """The Python of the checkout's environment, if it has one: it may need other versions."""
     own = checkout / ".venv/bin/python"
     return own if own.exists() else Path(sys.executable)
 
@@ -135,7 +135,7 @@ def _port_of(pid_file: Path, process: psutil.Process) -> int:
     raise SystemExit("the daemon did not start")
 
 
-def _until_it_listens(port: int, process: psutil.Process) -> None:
+def _wait_for_port(port: int, process: psutil.Process) -> None:
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline and process.is_running():
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port)):

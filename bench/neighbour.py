@@ -1,4 +1,4 @@
-"""The other process of the benchmark: enqueues when it is told to, or keeps a store open and does nothing."""
+"""The other process of the benchmark: enqueues on request, or keeps an idle store open."""
 
 import asyncio
 import sys
@@ -15,7 +15,7 @@ AGENT: Final = AgentId("agent")
 
 
 async def enqueue_on_request(path: Path) -> None:
-    """For every line, a number of seconds: wait so long, enqueue, and tell the instant at which that was durable."""
+    """For every line with a number of seconds: wait, enqueue, and print the time of the durable commit."""
     async with await Store.open(path) as store:
         while line := await asyncio.to_thread(sys.stdin.readline):
             await asyncio.sleep(float(line))
@@ -24,7 +24,7 @@ async def enqueue_on_request(path: Path) -> None:
 
 
 async def idle(path: Path, seconds: float) -> None:
-    """Tell how many percent of a core an open store uses while nothing happens."""
+    """Print the percentage of a core that an idle open store uses."""
     async with await Store.open(path):
         wall, used = time.monotonic(), time.process_time()
         await asyncio.sleep(seconds)

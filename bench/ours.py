@@ -1,4 +1,4 @@
-"""TinyAGI's own queue as a contender: a task and a lane per caller, every message in a run of its own."""
+"""TinyAGI's queue as a contender: a task and a lane per caller, one run per message."""
 
 import asyncio
 from datetime import timedelta
@@ -16,7 +16,7 @@ from tinyagi.store.store import Store
 
 
 class Ours:
-    """Owns an event loop, which runs only while something is asked of it."""
+    """Owns an event loop, which runs only during calls."""
 
     name = "tinyagi"
     keeps = "its row, conversation, response, 2 lines of history, 4 events"
@@ -33,7 +33,7 @@ class Ours:
             return connection
 
         self._store = self._runner.run(Store.open(folder / "tinyagi.db", connect=connect_and_look))
-        # The store opens the connection that writes before all others.
+        # The store opens the writing connection first.
         self.durability = found[0]
 
     def warm_up(self) -> None:
@@ -63,7 +63,7 @@ class Ours:
         return True
 
     async def _take(self, caller: int) -> bool:
-        """Complete what the caller holds and claim the next, as a lane with a backlog does."""
+        """Complete the caller's claim and claim the next, as a lane with a backlog does."""
         claim = self._held.pop(caller, None)
         if claim is None:
             claim = await self._store.queue.claim(self._agents[caller], batching=Batching.NONE)

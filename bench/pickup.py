@@ -1,4 +1,4 @@
-"""How soon a message of another process is claimed here, and what an idle store costs."""
+"""The delay until a message of another process is claimed, and the cost of an idle store."""
 
 import asyncio
 import random
@@ -18,12 +18,12 @@ from tinyagi.store.store import Store
 
 PATIENCE: Final = 30
 LONGEST_PAUSE: Final = 0.05
-"""Messages come at random times, up to two polls of the store apart: one that always comes just after a poll would show
-the worst case, one just before it the best."""
+"""Messages come at random times, up to two polls of the store apart: always just after a poll would be the worst case,
+always just before it the best."""
 
 
 async def measure_pickup(path: Path, messages: int) -> Spread:
-    """Milliseconds from the commit's return over there to the claim's return here."""
+    """Milliseconds from the return of the commit in the other process to the return of the claim in this one."""
     dice = random.Random(4711)
     delays = []
     async with await Store.open(path) as store, _neighbour("enqueue", path) as (process, asks, answers):
@@ -47,7 +47,7 @@ async def measure_idle(path: Path, seconds: float) -> float:
 
 
 async def _next_claim(store: Store) -> Claim:
-    """Look before claiming: a claim is a write, and every write of ours wakes us again."""
+    """Read before claiming: a claim is a write, and every write of this process wakes it again."""
     while True:
         seen = store.changes.version
         if any(lane.agent == AGENT for lane in await store.queue.claimable_lanes()):

@@ -1,8 +1,8 @@
-"""The pipeline beside a plain copy of the same rows; the last line of stdout is one JSON object.
+"""The pipeline compared with a plain copy of the same rows; the last line of stdout is one JSON object.
 
 Events of 90 days become bronze, silver and gold on local Spark. Beside it one process copies the same rows from SQLite
-to Parquet with pyarrow. Then what 10,000 further events cost on top of nothing and on top of everything, how quickly
-gold is read without Spark, and how large the lake is.
+to Parquet with pyarrow. Then the cost of 10,000 further events on an empty and on a full lake, the time to read
+gold without Spark, and the size of the lake.
 """
 
 import argparse
@@ -72,7 +72,7 @@ class More(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What one size of history took."""
+    """The measurements of one size of history."""
 
     events: int
     copy_seconds: float
@@ -108,7 +108,7 @@ def copy(database: Path, target: Path) -> float:
 
 
 def run(spark: SparkSession, database: Path, folder: Path) -> Summary:
-    """What `tinyagi pipeline run` does, in a session that is warm."""
+    """As `tinyagi pipeline run` does, in a warm session."""
     lake = Lake(folder)
     lake.folder.mkdir(parents=True, exist_ok=True)
     remove_leftovers(lake)
@@ -136,7 +136,7 @@ def gold_reads(lake: Lake) -> tuple[float, float]:
 
 
 def measure(console: Console, spark: SparkSession, database: Path, folder: Path, rounds: int) -> Measured:
-    """Copy and pipeline by turns, each round on a fresh lake; the medians count."""
+    """Copy and pipeline in turn, each round on a new lake; returns the medians."""
     copies, summaries = [], []
     for number in range(rounds):
         copies.append(copy(database, folder / "copy.parquet"))
@@ -157,7 +157,7 @@ def lake_tables(lake: Lake) -> tuple[str, ...]:
 
 
 def incremental(console: Console, spark: SparkSession, database: Path, folder: Path, rounds: int) -> More:
-    """What 10,000 further events cost on a lake that has nothing yet and on the one that is there, by turns."""
+    """The cost of 10,000 further events on an empty and on the full lake, in turn."""
     empty = folder / "new.db"
     asyncio.run(write_history(empty, events=NEW_EVENTS, seed=7, end_at=END_AT, days=1))
     on_nothing, on_all = [], []
@@ -172,7 +172,7 @@ def incremental(console: Console, spark: SparkSession, database: Path, folder: P
 
 @contextmanager
 def warm_session(folder: Path, memory: str) -> Iterator[SparkSession]:
-    """A session that has done everything once, so that what is measured is not the compiler."""
+    """A session that has done everything before, so that compiling is not measured."""
     java = find_java(snapshot(), folder / "java")
     with open_session(java=java, scratch=folder / "spark", memory=memory) as spark:
         database = folder / "warm.db"

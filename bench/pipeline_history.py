@@ -31,13 +31,13 @@ example:
 _OLD_EVENTS: Final = "SELECT count(*) FROM events WHERE id > ?1 AND conversation_started_at < ?2"
 _END: Final = "SELECT created_at FROM events ORDER BY id DESC LIMIT 1"
 
-Told = Callable[[int], None]
-"""Is told now and then how many events are written; called in another thread."""
+OnProgress = Callable[[int], None]
+"""Called at times with the number of written events, in another thread."""
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What was added to the log: the events after `after` up to `through`."""
+    """The added events: those after `after` up to `through`."""
 
     after: int
     through: int
@@ -60,9 +60,9 @@ async def write_history(
     seed: int,
     end_at: int,
     days: int = 90,
-    progress: Told = lambda written: None,
+    progress: OnProgress = lambda written: None,
 ) -> Written:
-    """Create a database and fill it with about so many events of the days before `end_at`; the same for a seed."""
+    """Create a database with about this many events of the days before `end_at`, reproducible by seed."""
     start_at = end_at - days * 24 * HOUR_MS
     async with await Store.open(database, clock=lambda: start_at) as store:
         if (await store.events.bounds()).head:
@@ -77,9 +77,9 @@ async def append_history(
     seed: int,
     old_share: float = 0.01,
     hours: int = 24,
-    progress: Told = lambda written: None,
+    progress: OnProgress = lambda written: None,
 ) -> Written:
-    """Go on where the history ends. Of what people write, `old_share` belongs to conversations that it tells of."""
+    """Continue at the end of the history; `old_share` of the messages of people belong to its conversations."""
     start_at = await asyncio.to_thread(_end_of, database)
     end_at = start_at + hours * HOUR_MS
     return await asyncio.to_thread(_write, database, events, seed, start_at, end_at, old_share, progress)
@@ -98,7 +98,7 @@ def _write(
     start_at: int,
     end_at: int,
     old_share: float,
-    progress: Told,
+    progress: OnProgress,
 ) -> Written:
     started = time.perf_counter()
     with _opened(database) as connection:
@@ -107,7 +107,7 @@ def _write(
         office.work(events, end_at, progress)
         old = connection.execute(_OLD_EVENTS, (after, start_at)).get if after else 0
         messages = newest(connection, "messages") - before
-    # Else the kernel writes these pages while something else is measured.
+    # Otherwise the kernel writes these pages during a later measurement.
     with database.open("rb+") as file:
         os.fsync(file)
     return Written(after, office.head, messages, old, start_at, end_at, time.perf_counter() - started)
@@ -117,7 +117,7 @@ def _write(
 def _opened(database: Path) -> Iterator[apsw.Connection]:
     connection = connect(database, timedelta(seconds=5))
     try:
-        # Should the machine stop in the middle, the file is made anew: nothing has to be durable before the end.
+        # After a crash of the machine the file is written again, so nothing must be durable before the end.
         connection.pragma("synchronous", "off")
         connection.pragma("cache_size", -262_144)
         connection.wal_autocheckpoint(20_000)
@@ -140,29 +140,29 @@ def main() -> None:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console) as bars:
 
-        def bar(title: str, events: int) -> Told:
+        def bar(title: str, events: int) -> OnProgress:
             task = bars.add_task(title, total=events)
             return lambda written: bars.update(task, completed=written)
 
-        parts = asyncio.run(_asked(options, bar))
+        parts = asyncio.run(_write_requested(options, bar))
     types = count_types(options.database)
     console.print(_types_table(types))
     print(json.dumps({"written": [_figures(part) for part in parts], "types": types}))
 
 
-async def _asked(options: argparse.Namespace, bar: Callable[[str, int], Told]) -> Sequence[Written]:
+async def _write_requested(options: argparse.Namespace, bar: Callable[[str, int], OnProgress]) -> Sequence[Written]:
     parts: list[Written] = []
     end_at = options.end_at or time.time_ns() // 1_000_000 // HOUR_MS * HOUR_MS
     if events := options.events:
-        told = bar("history", events)
+        progress_bar = bar("history", events)
         history = write_history(
-            options.database, events=events, seed=options.seed, end_at=end_at, days=options.days, progress=told
+            options.database, events=events, seed=options.seed, end_at=end_at, days=options.days, progress=progress_bar
         )
         parts.append(await history)
     if events := options.append:
-        told = bar("today", events)
+        progress_bar = bar("today", events)
         today = append_history(
-            options.database, events=events, seed=options.seed + 1, old_share=options.old_share, progress=told
+            options.database, events=events, seed=options.seed + 1, old_share=options.old_share, progress=progress_bar
         )
         parts.append(await today)
     return parts
@@ -189,7 +189,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--old-share", type=float, default=0.01, help="share of that day in old conversations")
     parser.add_argument("--days", type=int, default=90, help="length of the history")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--end-at", type=int, help="milliseconds since 1970; the last full hour unless told")
+    parser.add_argument("--end-at", type=int, help="milliseconds since 1970; the last full hour unless progress_bar")
     return parser.parse_args()
 
 

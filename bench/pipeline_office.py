@@ -1,4 +1,4 @@
-"""The office at work: people, runs and deliveries take their turns on a clock that jumps from one to the next.
+"""The simulated office: people, runs and deliveries act on a clock that jumps from one turn to the next.
 
 Each turn is the store's own operation, the one that the real queue would write then; no table is written here. So every
 event is one that the real queue records, at the instant at which it would.
@@ -38,7 +38,7 @@ from tinyagi.system.processes import ProcessIdentity
 T = TypeVar("T")
 
 Turn = tuple[int, int, Callable[[], None]]
-"""An instant, a number that tells turns of the same instant apart, and what happens."""
+"""A time, a number that orders turns of the same time, and the action."""
 
 HOUR_MS: Final = 3_600_000
 TOGETHER: Final = 24
@@ -54,9 +54,9 @@ HANDOFFS_IN_TEAM, HANDOFFS_FURTHER, HANDOFFS_ALONE, POSTS = 0.5, 0.2, 0.05, 0.02
 RETRIED_BY_HAND, UNFETCHED, UNDELIVERED = 0.25, 0.01, 0.005
 
 EVENTS_PER_ARRIVAL: Final = 8.0
-"""A first guess; the pace follows what is measured."""
+"""A first guess; the pace then follows the measured ratio."""
 EVENTS_PER_RETURN: Final = 5.8
-"""When somebody comes back to an old conversation, deliveries apart: they name no conversation."""
+"""Events when a person returns to an old conversation, without deliveries, which name no conversation."""
 CALM: Final = 50_000
 """Events a day up to which runs take their natural time; beyond it they are shorter, or lanes would never catch up."""
 
@@ -76,11 +76,11 @@ class Hour(NamedTuple):
     start_at: int
     end_at: int
     share: float
-    """Of all events, those that are there at its end."""
+    """The share of all events written by its end."""
 
 
 class Office:
-    """Lets things happen in the order of their instants; the transaction's `now` is the clock."""
+    """Runs turns in the order of their times; the transaction's `now` is the clock."""
 
     def __init__(self, connection: apsw.Connection, world: World, start_at: int, old_share: float) -> None:
         self._connection = connection
@@ -90,7 +90,7 @@ class Office:
         self._old_share = old_share
         sql = load_statements()
         self.head = newest(connection, "events")
-        # No more ids than events were made so far: what follows is new whatever the second.
+        # There are never more ids than events, so ids that start at the head are new.
         self._context = Context(sql, IdSource(self.head), world.dice, OWNER)
         self._tx = Transaction(connection, self._context, start_at)
         self._responses = newest(connection, "responses")
@@ -106,7 +106,7 @@ class Office:
         self._doomed: dict[int, Fault] = {}
 
     def work(self, events: int, end_at: int, progress: Callable[[int], None]) -> None:
-        """Let about so many events happen until `end_at`, a day in each transaction; then give back what still runs."""
+        """Write about this many events until `end_at`, one day per transaction; then release running claims."""
         first = self.head
         self._haste = min(1.0, CALM * (end_at - self._start_at) / (events * 24 * HOUR_MS))
         with self._transaction(self._start_at):
@@ -120,13 +120,13 @@ class Office:
                     self._work_hour(hour, first, first + events * hour.share)
             progress(self.head - first)
         with self._transaction(end_at - 1):
-            # What else stands on the agenda never comes: answers that nobody fetched, retries that the next day finds.
+            # The rest of the agenda is dropped: unfetched answers, and retries after the end.
             for held in self._running.values():
                 release(self._tx, held, "shutdown")
             self._tx.record_alone(ProcessorStop(str(OWNER)))
 
     def _work_hour(self, hour: Hour, first: int, goal: float) -> None:
-        """As many arrivals as bring the log to its goal, if they cause as many events as those before."""
+        """Add the arrivals that bring the log to its goal at the measured events per arrival."""
         done = self._tx.next_event_id() - 1 - first
         self._per_arrival = (done + 50 * EVENTS_PER_ARRIVAL) / (self._arrivals + 50)
         for _ in range(round((goal - first - done) / self._per_arrival)):
@@ -154,7 +154,7 @@ class Office:
         self._at(self._tx.now + delay_ms, step, subject)
 
     def _arrive(self) -> None:
-        """Somebody writes."""
+        """A person writes."""
         world = self._world
         self._arrivals += 1
         self._old_due += self._old_share * self._per_arrival / EVENTS_PER_RETURN
@@ -178,7 +178,7 @@ class Office:
             self._after(self._world.delay(1_500), self._write_to, pair)
 
     def _write_again(self) -> None:
-        """Somebody comes back to a conversation of long ago."""
+        """A person returns to an old conversation."""
         chosen = self._world.dice.randint(1, self._last_old)
         row = self._connection.execute(_OLD, (chosen, self._start_at)).fetchone()
         row = row or self._connection.execute(_OLD, (0, self._start_at)).fetchone()
@@ -285,7 +285,7 @@ class Office:
         self._expect(message.agent for message in handed_on)
 
     def _answer(self, held: Claim) -> str:
-        """What the agent says; in a team it may ask a teammate, or tell everybody."""
+        """The agent's answer; in a team it may contain hand-offs and room posts."""
         world, primary = self._world, held.primary
         answer = world.text(median=180)
         team = world.roster.teams[primary.team] if primary.team else world.team_of(held.agent)
@@ -324,7 +324,7 @@ class Office:
                         self._after(self._world.delay(2 * HOUR_MS), self._retry, message.id)
 
     def _retry(self, number: int) -> None:
-        """A person has mended what was wrong."""
+        """A person has fixed the cause of the failure."""
         self._doomed.pop(number, None)
         message = retry_dead(self._tx, number)
         self._expect([message.agent])

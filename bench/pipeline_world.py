@@ -1,4 +1,4 @@
-"""The office that a synthetic history tells of: agents, teams, people, errors, and the dice that let them act."""
+"""The office of a synthetic history: agents, teams, people, errors, and the random numbers that drive them."""
 
 import math
 from collections.abc import Iterator
@@ -100,7 +100,7 @@ class World:
         self.roster: Final = Roster(
             {agent: Agent(agent, agent.title()) for agent in agents}, {team.id: team for team in teams}, agents[-2]
         )
-        # What the office is made of does not depend on the seed: histories that follow one another share it.
+        # The office does not depend on the seed, so that an appended history has the same one.
         fixed = Random(0)
         self._workers = {
             agent: Worker(agent.title(), *MODELS[number % len(MODELS)], fixed.uniform(4_000, 20_000))
@@ -118,7 +118,7 @@ class World:
         return self.dice.random() < share
 
     def person(self) -> Person:
-        """Few write much, many write little."""
+        """A few people write most of the messages."""
         return self.dice.choices(self._people, cum_weights=self._person_shares)[0]
 
     def agent(self) -> AgentId:
@@ -159,7 +159,7 @@ class World:
 
     def failure(self, claim: Claim, fault: Fault) -> Failure:
         reason = fault.text.format(self.dice.randrange(2, 1_000_000))
-        # A provider that is unavailable tells no use.
+        # An unavailable provider reports no usage.
         used = None if fault.kind is FailureKind.UNAVAILABLE else self.usage(claim.agent, "")
         return Failure(fault.kind, reason, fault.retry_after, usage=used)
 

@@ -1,4 +1,4 @@
-"""TinyAGI's queue beside other embedded queues and DBOS in one run; the last line of stdout is one JSON object."""
+"""TinyAGI's queue compared with other embedded queues and DBOS; the last line of stdout is one JSON object."""
 
 import argparse
 import asyncio
@@ -78,7 +78,7 @@ def main() -> None:
     out.mkdir(parents=True, exist_ok=True)
     # Without a terminal nothing limits the width of a line.
     console = Console(quiet=options.json_only, width=None if sys.stdout.isatty() else 140)
-    # Beside the results and not in /tmp, which may be memory: there a commit costs nothing.
+    # Next to the results and not in /tmp, which may be in memory, where a commit costs nothing.
     with tempfile.TemporaryDirectory(prefix="work-", dir=out) as folder:
         plan = QUICK if options.quick else FULL
         plan = replace(plan, efforts=tuple(replace(effort, backlog=options.backlog) for effort in plan.efforts))

@@ -1,4 +1,4 @@
-"""Operations per second of all libraries at several numbers of callers, in rounds, so that noise meets all alike."""
+"""Operations per second of all libraries at several numbers of callers, in rounds, so that noise affects all equally."""
 
 import shutil
 import time
@@ -41,11 +41,11 @@ class Library:
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How thoroughly the libraries are looked at with so many callers."""
+    """How thoroughly the libraries are measured with this many callers."""
 
     callers: int
     seconds: float
-    """Of one sample."""
+    """Duration of one sample."""
     rounds: int
     budget: float
     """Seconds after which no further round is started; the first two always run."""
@@ -55,7 +55,7 @@ class Effort:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """What one library did in all rounds of one operation."""
+    """The result of one library over all rounds of one operation."""
 
     rate: Spread
     """Operations per second."""
@@ -82,7 +82,7 @@ class Scores:
     rounds: int
     by_library: Mapping[tuple[Operation, str], Score]
     fsync: Spread
-    """Seconds of a small write and its fsync, sampled in every round: the price of a commit of its own."""
+    """Seconds of a small write and its fsync, sampled in every round: the cost of a single commit."""
 
     def ratio(self, operation: Operation, rival: str, of: Literal["median", "high"] = "median") -> float:
         """Ours over theirs; infinite when they finished nothing."""
@@ -91,7 +91,7 @@ class Scores:
 
 
 def introduce(folder: Path) -> list[Library]:
-    """What the libraries promise by default, as their open connections tell it."""
+    """The default durability of the libraries, read from their open connections."""
     libraries = []
     for name in LIBRARIES:
         with _fresh(name, folder, callers=1) as contender:
@@ -99,8 +99,8 @@ def introduce(folder: Path) -> list[Library]:
     return libraries
 
 
-def measure_rates(effort: Effort, folder: Path, tell: Callable[[str], None]) -> Scores:
-    """Visit every library once per round, each round beginning with another one."""
+def measure_rates(effort: Effort, folder: Path, report: Callable[[str], None]) -> Scores:
+    """Measure every library once per round; each round starts with another one."""
     started = time.monotonic()
     samples: dict[tuple[Operation, str], list[Sample]] = {}
     fsyncs = []
@@ -110,7 +110,7 @@ def measure_rates(effort: Effort, folder: Path, tell: Callable[[str], None]) -> 
         rounds += 1
         fsyncs.append(sample_fsync(folder))
         for library in LIBRARIES[first:] + LIBRARIES[:first]:
-            tell(f"{effort.callers} callers, round {rounds}: {library}")
+            report(f"{effort.callers} callers, round {rounds}: {library}")
             with _fresh(library, folder, effort.callers) as contender:
                 contender.warm_up()
                 # Takes come first: they find the backlog and nothing else.
@@ -124,7 +124,7 @@ def measure_rates(effort: Effort, folder: Path, tell: Callable[[str], None]) -> 
 
 @contextmanager
 def _fresh(library: str, folder: Path, callers: int) -> Iterator[Contender]:
-    """The library on files of its own, which are gone afterwards."""
+    """The library on new files, which are deleted afterwards."""
     own = folder / library
     own.mkdir(parents=True)
     try:

@@ -22,7 +22,7 @@ def describe_durability(journal: object, synchronous: object) -> str:
 
 @contextmanager
 def _not_waiting_for_the_disk(connection: sqlite3.Connection) -> Iterator[None]:
-    """For what is not measured; all of it is on disk, and the level is as it was, when the block ends."""
+    """For unmeasured writes; at the end of the block they are on disk, and the level is restored."""
     (level,) = connection.execute("PRAGMA synchronous").fetchone()
     connection.execute("PRAGMA synchronous = OFF")
     try:
@@ -38,7 +38,7 @@ class Rival(Protocol):
     name: str
     keeps: str
     connection: sqlite3.Connection
-    """The one that writes, or the first caller's."""
+    """The writing connection, or the first caller's."""
 
     def enqueue(self, caller: int) -> bool:
         """Store one message; always True."""
@@ -104,7 +104,7 @@ class Persist:
 
     def __init__(self, folder: Path) -> None:
         self._queue = SQLiteAckQueue(str(folder), multithreading=True)
-        # It shows its connection nowhere else.
+        # The only access to its connection.
         self.connection = cast("sqlite3.Connection", self._queue._putter)  # noqa: SLF001
 
     def enqueue(self, caller: int) -> bool:
@@ -141,7 +141,7 @@ class Dbos:
         self._client = DBOSClient(system_database_url=url)
         self._client.register_queue("answers")
         self._options = EnqueueOptions(workflow_name="answer", queue_name="answers")
-        # It shows its connections nowhere else; this one goes back to the pool and stays open there.
+        # The only access to a connection; this one goes back to the pool and stays open there.
         pooled = self._client._sys_db.engine.raw_connection()  # noqa: SLF001
         self.connection = cast("sqlite3.Connection", pooled.dbapi_connection)
         pooled.close()

@@ -1,4 +1,4 @@
-"""One sample: callers repeat an operation side by side for a while, and what they finish is counted."""
+"""One sample: callers repeat an operation concurrently for a while, and finished operations are counted."""
 
 import asyncio
 import os
@@ -30,17 +30,17 @@ class Contender(Protocol):
 
     name: str
     keeps: str
-    """What is left of a message that was taken and finished."""
+    """What remains of a finished message."""
 
     @property
     def durability(self) -> str:
-        """Journal mode and synchronous level, asked of the connection that writes."""
+        """Journal mode and synchronous level of the writing connection."""
 
     def warm_up(self) -> None:
         """Enqueue and take a few messages, one after the other."""
 
     def fill(self, messages: int) -> None:
-        """Enqueue so many messages for the callers to take."""
+        """Enqueue this many messages for the callers to take."""
 
     def run(self, operation: Operation, seconds: float) -> "Sample":
         """Let all callers repeat the operation until the time is over or nothing is left."""
@@ -87,7 +87,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """The middle and the ends of what the rounds gave."""
+    """Median, minimum and maximum of the rounds."""
 
     median: float
     low: float
@@ -108,7 +108,7 @@ class _Tally(NamedTuple):
 
 
 class _Window:
-    """What ends after the window is not counted: callers that wait for a lock would stretch it as long as they wait."""
+    """Operations that end after the window do not count: callers waiting for a lock would stretch it."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds

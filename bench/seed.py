@@ -13,7 +13,7 @@ from tinyagi.domain.ids import AgentId, IdSource
 AGENTS: Final = tuple(AgentId(f"agent-{number:02d}") for number in range(64))
 
 APART_MS: Final = 86
-"""Time between two messages: a million fill a day, which is as long as completed messages stay."""
+"""Time between two messages: a million fill a day, the retention of completed messages."""
 
 _IDS: Final = (
     "CREATE TEMP TABLE seed (n INTEGER PRIMARY KEY, id TEXT NOT NULL, agent TEXT NOT NULL, at INTEGER NOT NULL)"
@@ -32,16 +32,16 @@ SELECT n, agent, CASE n % 2 WHEN 1 THEN 'user' ELSE 'assistant' END, 'api',
   'Please look into case ' || n || ' and tell the customer what will happen next with it.', at, 4 * n FROM seed"""
 _INDEX: Final = "INSERT INTO history_index (agent_id, id) SELECT agent, n FROM seed ORDER BY agent, n"
 _INDEXED: Final = "UPDATE history_indexed SET through = (SELECT count(*) FROM seed)"
-# The events are not there, as if they were pruned, but their ids were used.
+# The events are missing, as if pruned, but their ids are used.
 _EVENTS: Final = "INSERT INTO sqlite_sequence (name, seq) SELECT 'events', 4 * count(*) FROM seed"
 _COUNTERS: Final = "SELECT lane, pending, processing, completed, dead FROM lane_counters ORDER BY lane"
 
 
 def seed_completed(path: Path, rows: int) -> None:
-    """Write to a migrated store that nobody has open; its log is empty and its pages are on disk afterwards."""
+    """Write to a migrated, closed store; afterwards its log is empty and its pages are on disk."""
     connection = apsw.Connection(str(path))
     try:
-        # There is nothing to protect yet: without a journal every page is written once.
+        # A new file needs no journal, and without one every page is written once.
         connection.pragma("journal_mode", "off")
         connection.pragma("synchronous", "off")
         connection.pragma("temp_store", "memory")
@@ -57,7 +57,7 @@ def seed_completed(path: Path, rows: int) -> None:
         connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
     finally:
         connection.close()
-    # Else the kernel writes these pages during the measurement.
+    # Otherwise the kernel writes these pages during the measurement.
     with path.open("rb+") as file:
         os.fsync(file)
 

@@ -1,4 +1,4 @@
-"""What people read while the benchmark runs."""
+"""The tables that the benchmark prints."""
 
 import os
 import platform
@@ -25,7 +25,7 @@ HOW_TO_READ: Final = (
 
 
 def machine() -> str:
-    """Which machine, and how busy others keep it now."""
+    """The machine and its current load."""
     libraries = ", ".join(f"{name} {version(name)}" for name in LIBRARIES)
     return (
         f"Python {platform.python_version()} · SQLite {apsw.sqlite_lib_version()} (tinyagi, through apsw) and "

@@ -1,6 +1,6 @@
 """How tests are divided among processes (`pytest -n auto`): by file, the Spark tests together, the longest first.
 
-No example of Hypothesis has a deadline: how long it takes says how busy the machine is.
+Hypothesis examples have no deadline, because their duration depends on the load of the machine.
 """
 
 import os
@@ -16,7 +16,7 @@ settings.load_profile("any machine")
 
 SPARK: Final = "tests/pipeline/"
 """These share one Spark session and the lakes of `pipeline/worlds.py`; both are slow to make."""
-SPARK_OF_THEIR_OWN: Final = frozenset({"tests/pipeline/test_session.py"})
+OWN_SPARK_PROCESS: Final = frozenset({"tests/pipeline/test_session.py"})
 LONGEST: Final = (
     SPARK,
     "tests/e2e/test_cluster.py",
@@ -28,14 +28,14 @@ LONGEST: Final = (
     "tests/plugins/",
     "tests/engine/test_queue_machine.py",
 )
-"""What begins late must be short, or one process ends long after the others."""
+"""The longest tests start first, or one process would end long after the others."""
 MOST_WORKERS: Final = 8
 
 
 def group_of(nodeid: str) -> str:
     """Tests of one group run in one process."""
     file = nodeid.partition("::")[0]
-    return SPARK if file.startswith(SPARK) and file not in SPARK_OF_THEIR_OWN else file
+    return SPARK if file.startswith(SPARK) and file not in OWN_SPARK_PROCESS else file
 
 
 def place_of(nodeid: str) -> int:
