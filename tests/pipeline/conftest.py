@@ -23,9 +23,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
             java=java, scratch=folder / "scratch", master="local[2]", memory="1g", extra=QUICK_COMPILER
         ) as session,
     ):
-        # Differing frames are shown in colour if `tput` reports support; PySpark asks it through a pipe it never closes.
+        # PySpark asks `tput` for colour support through a pipe that it never closes.
         patch.setattr("pyspark.testing.utils._terminal_color_support", lambda: False)
-        # pytest hangs its handlers on every logger that does not hand on, and PySpark's would give them its own
+        # pytest adds its handlers to every logger that does not propagate, and PySpark's would give them its own
         # formatter, which is then that of all tests to come.
         patch.setattr(PySparkLogger, "addHandler", logging.Logger.addHandler)
         yield session

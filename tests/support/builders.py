@@ -1,4 +1,4 @@
-"""Builds domain values for tests: a test names what matters to it, the rest is plain."""
+"""Builds domain values for tests: a test names the fields it needs, the rest has defaults."""
 
 from typing import Final, TypedDict, Unpack
 

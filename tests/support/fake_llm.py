@@ -1,7 +1,7 @@
 """A language model on a loopback port that does what its prompt says, and remembers what it was asked.
 
-`{{say TEXT}}` answers TEXT, `{{shell COMMAND}}` calls the shell tool and then tells what it printed,
-`{{status 429 30}}` refuses (here with Retry-After: 30), `{{wait 5}}` is silent for so many seconds, `{{nothing}}`
+`{{say TEXT}}` answers TEXT, `{{shell COMMAND}}` calls the shell tool and then repeats its output,
+`{{status 429 30}}` refuses (here with Retry-After: 30), `{{wait 5}}` waits that many seconds, `{{nothing}}`
 answers the empty text; without an order it answers `echo:` and the prompt.
 """
 
@@ -38,9 +38,9 @@ class FakeLlm:
     port: int = 0
     seen: list[Seen] = field(default_factory=list)
     key: str | None = None
-    """The only key that is taken; None takes any and none."""
+    """The only accepted key; None accepts any key and no key."""
     models: tuple[str, ...] = ()
-    """The only models there are, listed at /v1/models; empty knows all and lists none."""
+    """The known models, listed at /v1/models; empty accepts all and lists none."""
 
     @property
     def url(self) -> str:

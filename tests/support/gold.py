@@ -1,4 +1,4 @@
-"""Gold worked out from the event log in plain Python: what any pipeline has to say of the same events."""
+"""Gold computed from the event log in plain Python: the expected result of any pipeline."""
 
 import hashlib
 import re
@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any, Final
 
-from tests.support.told import Row, Told, day_of, elapsed, tell
+from tests.support.expected import Row, Told, day_of, elapsed, tell
 from tinyagi.domain.events import RecordedEvent
 from tinyagi.domain.messages import ROOM_CHANNEL
 
@@ -29,19 +29,19 @@ VARYING: Final = (
 
 
 def expected_gold(events: Sequence[RecordedEvent]) -> dict[str, list[Row]]:
-    """Rows per table, in the order of the keys. Events that cannot be believed are left out by the caller."""
-    told = tell(events)
+    """Rows per table, in the order of the keys. The caller leaves out invalid events."""
+    expected = tell(events)
     return {
-        "gold.agent_hourly": _agent_hourly(told),
-        "gold.conversations": _conversations(told),
-        "gold.handoff_edges": _handoff_edges(told),
-        "gold.channel_daily": _channel_daily(told),
-        "gold.dead_letters": _dead_letters(told),
+        "gold.agent_hourly": _agent_hourly(expected),
+        "gold.conversations": _conversations(expected),
+        "gold.handoff_edges": _handoff_edges(expected),
+        "gold.channel_daily": _channel_daily(expected),
+        "gold.dead_letters": _dead_letters(expected),
     }
 
 
 def percentile(values: Iterable[int | None], share: int) -> float | None:
-    """Exact and interpolated between the two nearest; None of nothing."""
+    """Exact, interpolated between the two nearest values; None without values."""
     known = sorted(value for value in values if value is not None)
     if not known:
         return None
@@ -52,7 +52,7 @@ def percentile(values: Iterable[int | None], share: int) -> float | None:
 
 
 def histogram(values: Iterable[int | None]) -> list[int]:
-    """One number per edge, for what lies above the edge before it, and one for the rest."""
+    """One count per edge, for values above the edge before it, and one for the rest."""
     found = Counter(bisect_left(EDGES, value) for value in values if value is not None)
     return [found[place] for place in range(len(EDGES) + 1)]
 
@@ -70,8 +70,8 @@ def cost_of(runs: Iterable[Row]) -> float:
     return float(sum((one.quantize(Decimal("1e-9"), ROUND_HALF_UP) for one in spent), Decimal(0)))
 
 
-def _agent_hourly(told: Told) -> list[Row]:
-    ended = [run for run in told.runs.values() if run["ended_at"] is not None]
+def _agent_hourly(expected: Told) -> list[Row]:
+    ended = [run for run in expected.runs.values() if run["ended_at"] is not None]
     return [
         {
             "agent": agent,
@@ -93,10 +93,10 @@ def _agent_hourly(told: Told) -> list[Row]:
     ]
 
 
-def _conversations(told: Told) -> list[Row]:
-    kept = [row for row in told.messages.values() if row["status"] != "deleted"]
+def _conversations(expected: Told) -> list[Row]:
+    kept = [row for row in expected.messages.values() if row["status"] != "deleted"]
     spent = defaultdict[Any, list[Row]](list)
-    for run in told.runs.values():
+    for run in expected.runs.values():
         if run["ended_at"] is not None:
             spent[run["conversation_id"], run["conversation_started_at"]].append(run)
     by_key = _grouped(kept, lambda row: (row["conversation_id"], row["conversation_started_at"]))
@@ -141,8 +141,8 @@ def _is_from_person(row: Row) -> bool:
     return row["channel"] not in PROGRAM and not row["message_id"].startswith("schedule_")
 
 
-def _handoff_edges(told: Told) -> list[Row]:
-    handed = [row for row in told.messages.values() if row["from_agent"] and row["channel"] != ROOM_CHANNEL]
+def _handoff_edges(expected: Told) -> list[Row]:
+    handed = [row for row in expected.messages.values() if row["from_agent"] and row["channel"] != ROOM_CHANNEL]
     by_edge = _grouped(handed, lambda row: (row["from_agent"], row["agent"], day_of(row["created_at"])))
     return [
         {
@@ -160,10 +160,10 @@ def _handoff_edges(told: Told) -> list[Row]:
     ]
 
 
-def _channel_daily(told: Told) -> list[Row]:
-    from_people = [r for r in told.messages.values() if r["from_agent"] is None and r["channel"] != ROOM_CHANNEL]
+def _channel_daily(expected: Told) -> list[Row]:
+    from_people = [r for r in expected.messages.values() if r["from_agent"] is None and r["channel"] != ROOM_CHANNEL]
     sent = dict(_grouped(from_people, _channel_and_day))
-    got = dict(_grouped(told.responses.values(), _channel_and_day))
+    got = dict(_grouped(expected.responses.values(), _channel_and_day))
     return [
         {
             "channel": channel,
@@ -183,8 +183,8 @@ def _channel_daily(told: Told) -> list[Row]:
     ]
 
 
-def _dead_letters(told: Told) -> list[Row]:
-    died = sorted((row for row in told.messages.values() if row["deaths"]), key=lambda row: int(row["id"]))
+def _dead_letters(expected: Told) -> list[Row]:
+    died = sorted((row for row in expected.messages.values() if row["deaths"]), key=lambda row: int(row["id"]))
     lined = [row | {"line": (row["last_error"] or "").strip(" ").partition("\n")[0][:200]} for row in died]
     by_cause = _grouped(lined, lambda row: (row["agent"], fingerprint(row["line"]), day_of(row["created_at"])))
     return [

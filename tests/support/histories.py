@@ -1,4 +1,4 @@
-"""A history of an office at work, by the bench's generator, and the troubles that it tells too rarely to count on."""
+"""A history by the generator of the benchmarks, and failures that it contains too rarely."""
 
 import sqlite3
 import subprocess
@@ -14,14 +14,14 @@ from tinyagi.domain.runs import Outcome
 from tinyagi.store.store import Store
 
 CLERK: Final = AgentId("clerk")
-"""Nobody of the generated office: its troubles are all there is to tell of it."""
+"""An agent that is not in the generated history: all its events are these failures."""
 _GENERATOR: Final = Path(__file__).parents[2] / "bench/pipeline_history.py"
 _AT_ONCE: Final = RetryPolicy(attempts=2, base=timedelta(), jitter=0)
 _STRANGE: Final = "INSERT INTO events (type, version, payload, created_at) VALUES (?, 1, '{}', ?)"
 
 
 def write_history(database: Path, *, events: int, days: int) -> None:
-    """About so many events of the days before this hour, in a new database."""
+    """About this many events of the days before this hour, in a new database."""
     command = [
         sys.executable,
         str(_GENERATOR),
@@ -36,7 +36,7 @@ def write_history(database: Path, *, events: int, days: int) -> None:
 
 
 async def add_troubles(database: Path) -> None:
-    """One message that dies of its second failure, one whose second attempt helps, and an event that nobody knows."""
+    """A message that dies after two failures, one whose second attempt succeeds, and an unknown event."""
     async with await Store.open(database) as store:
         await store.queue.enqueue(NewMessage("read report-7.pdf", CLERK, channel="web", sender="Ada"))
         await _fail(store)

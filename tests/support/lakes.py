@@ -1,4 +1,4 @@
-"""Lays tables of a lake by hand, for tests of those who read one."""
+"""Writes tables of a lake directly, for tests of readers."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,7 +14,7 @@ from tinyagi.pipeline.tables.schema import arrow_schema
 
 
 def lay(folder: Path, tables: Mapping[str, Sequence[Mapping[str, Any]]], *, through_id: int = 1_000_000) -> Lake:
-    """A lake with these rows; what a row does not name is null. Laid again, a table holds the new rows only."""
+    """A lake with these rows; missing columns are null. Written again, a table has the new rows only."""
     lake = Lake(folder)
     pins: dict[str, Pin] = {}
     before = lake.manifest()

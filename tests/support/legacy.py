@@ -1,4 +1,4 @@
-"""Databases as the original program leaves them: its tables, its columns, its statuses."""
+"""Databases of the original program: its tables, columns and statuses."""
 
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -15,7 +15,7 @@ OPTIONAL: Final = {
     ),
     "responses": ("sender_id", "original_message", "agent", "files", "metadata", "acked_at"),
 }  # fmt: skip
-"""Columns that a version of the original lacks, or that a row can do without."""
+"""Columns that are missing in some version of the original, or optional in a row."""
 
 _DECLARED: Final = {
     "messages": "id INTEGER PRIMARY KEY AUTOINCREMENT, message_id TEXT NOT NULL UNIQUE, channel TEXT NOT NULL, "
@@ -75,7 +75,7 @@ FULL: Final[Rows] = {
         },
     ],
 }  # fmt: skip
-"""A row with a value in every column, and rows with as few as can be."""
+"""A row with a value in every column, and rows with as few values as possible."""
 
 _MESSAGES_0_0_20 = """CREATE TABLE messages (
   id INTEGER PRIMARY KEY AUTOINCREMENT, message_id TEXT UNIQUE NOT NULL, channel TEXT NOT NULL, sender TEXT NOT NULL,
@@ -127,7 +127,7 @@ def make_v0_0_20(path: Path) -> None:
 
 
 def make_tinyclaw(path: Path) -> None:
-    """A TinyClaw database: older columns, `queued` messages, a log of its own, no rooms and no history."""
+    """A TinyClaw database: older columns, `queued` messages, its own log, no rooms and no history."""
     connection = _create(
         path, (_MESSAGES_TINYCLAW, _RESPONSES_TINYCLAW, "CREATE TABLE events (id INTEGER PRIMARY KEY, data TEXT)")
     )

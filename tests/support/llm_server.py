@@ -1,4 +1,4 @@
-"""An HTTP server on a loopback port that sends exactly the bytes a test wants, in exactly the pieces it wants."""
+"""An HTTP server on a loopback port that sends exactly the given bytes in the given pieces."""
 
 import asyncio
 import json
@@ -46,7 +46,7 @@ Reply = Callable[[Exchange], Awaitable[None]]
 
 @dataclass(slots=True)
 class LlmServer:
-    """Gives its replies in order, the last one again and again."""
+    """Gives its replies in order and repeats the last one."""
 
     replies: Sequence[Reply] = ()
     received: list[Received] = field(default_factory=list)
@@ -129,7 +129,7 @@ def answering(status: int, body: Json | str, headers: Mapping[str, str] | None =
 
 
 async def dropping(exchange: Exchange) -> None:
-    """Close the connection without a word."""
+    """Close the connection without an answer."""
     exchange.writer.close()
 
 

@@ -10,7 +10,7 @@ Json = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a request says: the last prompt, and what a tool answered since then."""
+    """The content of a request: the last prompt, and a later tool output."""
 
     model: str
     system: str
@@ -26,7 +26,7 @@ class Say:
 
 @dataclass(frozen=True, slots=True)
 class Shell:
-    """Call the tool that runs a command, whatever the asking program calls it."""
+    """Call the tool that runs a command, under the name used by the program."""
 
     command: str
 

@@ -24,7 +24,7 @@ async def types_of(log: EventLog) -> list[str]:
 
 @dataclass
 class Tables:
-    """Tables as the facts tell them: keyed by row id, columns by name."""
+    """Tables rebuilt from the events: keyed by row id, columns by name."""
 
     messages: Rows = field(default_factory=dict)
     responses: Rows = field(default_factory=dict)
@@ -43,7 +43,7 @@ class Tables:
         )
 
     def _no_row(self, event: RecordedEvent, fact: Any) -> None:
-        """Facts that change no row."""
+        """Events that change no row."""
 
     def _message_received(self, event: RecordedEvent, fact: Any) -> None:
         row = fact["message"]
@@ -136,7 +136,7 @@ class Tables:
         self.lanes[event.agent or ""] |= _lane()
 
     def _tried(self, number: int) -> dict[str, Any]:
-        """A room post that only came along starts its next run itself."""
+        """A passive room post starts its next run itself."""
         return {"priority": max(self.messages[number]["priority"], ROOM_PRIORITY)}
 
     def _change(self, number: int, event: RecordedEvent, **columns: Any) -> None:

@@ -1,4 +1,4 @@
-"""Homes as the original leaves them: its files under its names, with a few things that have gone wrong over time."""
+"""Homes of the original program: its files under its names, with a few invalid entries."""
 
 import json
 import sqlite3
@@ -91,7 +91,7 @@ INSERT INTO comments VALUES
 
 
 def make_old_home(path: Path, *, tinyclaw: bool = False) -> Path:
-    """Everything that is taken over, and a daemon's number that nobody has any more."""
+    """A home with everything that is imported, and a stale pid file."""
     path.mkdir(parents=True)
     write_json(path / "settings.json", SETTINGS)
     write_json(path / "schedules.json", SCHEDULES)
@@ -123,7 +123,7 @@ def write_json(path: Path, content: object) -> None:
 
 
 def contents(folder: Path) -> dict[str, bytes | str]:
-    """Every file below a folder with its bytes, every link with where it leads, every folder."""
+    """Every file below a folder with its bytes, every link with its target, every folder."""
     found: dict[str, bytes | str] = {}
     for path in sorted(folder.rglob("*")):
         name = str(path.relative_to(folder))

@@ -1,4 +1,4 @@
-"""Two people write to a home: what one of them says can be told by `zqzq`, what the other one says by `kwkw`."""
+"""Two people write to a home: texts of one contain `zqzq`, texts of the other `kwkw`."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -24,7 +24,7 @@ AT_ONCE: Final = RetryPolicy(attempts=2)
 
 
 async def traffic(store: Store, files: Path) -> None:
-    """A question that is handed on, posted and answered; a failure; a run for both; a death; words in a room."""
+    """A question with hand-off, post and answer; a failure; a shared run; a dead message; room posts."""
     attachment = files / "zqzq-attachment.md"
     files.mkdir(exist_ok=True)
     attachment.write_text("zqzq attached")
@@ -47,7 +47,7 @@ async def traffic(store: Store, files: Path) -> None:
     await answer(store, TESTER, Outcome("zqzq tested, and read what stands in the room", usage=USAGE))
     await ask(store, "m2", "kwkw asks", sender=BERT, sender_id=None, channel="web")
     await answer(store, CODER, Outcome(f"kwkw answer for {BERT}", usage=USAGE))
-    # One run for two people: its answer stands in the conversation of the other one.
+    # One run for two people: its answer is in the conversation of the other person.
     await ask(store, "m3", "asks again", sender=BERT, sender_id=None, channel="web")
     await ask(store, "m4", "zqzq comes along")
     await answer(store, CODER, Outcome("zqzq merged", usage=USAGE), Batching.ALL)

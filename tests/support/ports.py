@@ -4,7 +4,7 @@ import socket
 
 
 def free_port() -> int:
-    """A port of loopback that nobody uses now."""
+    """A free port on loopback."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

@@ -12,10 +12,10 @@ from typing import IO, Any, Final
 import pytest
 
 LOSSES: Final = ("empty", "half", "nameless")
-"""What becomes of a file that was not synced: without content, with half of it, or without its name."""
+"""States of a file that was not synced: without content, with half of it, or without its name."""
 
 _UNTOUCHED: Final = ("_spark", ".writer.lock", "_checkpoints")
-"""Nothing there has to outlive the process."""
+"""Temporary names that are not copied."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Sync:
     size: int
     changed: int
     names: dict[str, int] | None
-    """For a folder: what each of its names leads to."""
+    """For a folder: the inode of each of its names."""
 
     @property
     def content(self) -> tuple[int, int, int]:
@@ -51,12 +51,12 @@ class Disk:
         patch.setattr(os, "fsync", fsync)
 
     def syncs(self) -> list[Sync]:
-        """All so far, in their order."""
+        """All syncs so far, in order."""
         found = [json.loads(line) for line in self.journal.read_text().splitlines()]
         return [Sync(Path(one["path"]), one["inode"], one["size"], one["changed"], one["names"]) for one in found]
 
     def cut(self, folder: Path, into: Path, loss: str) -> Path:
-        """A copy of the folder as it would be after a power cut now."""
+        """A copy of the folder as after a power cut now."""
         syncs = self.syncs()
         contents = {one.content for one in syncs}
         names = {one.path: one.names for one in syncs if one.names is not None}

@@ -1,4 +1,4 @@
-"""Small programs for tests of child processes: written into a folder, run for real, and looked for afterwards."""
+"""Small programs for tests of child processes: written into a folder and run for real."""
 
 import json
 import os
@@ -20,7 +20,7 @@ SLEEP = "import time; time.sleep(300)"
 
 
 def executable(folder: Path, source: str, name: str = "program") -> str:
-    """A Python program; `-IS` makes it start quickly and look at nothing of this machine."""
+    """A Python program; `-IS` makes it start quickly and independent of this machine."""
     path = folder / name
     path.write_text(f"#!{sys.executable} -IS\n{source}")
     path.chmod(0o755)
@@ -38,7 +38,7 @@ def a_run(workspace: Path, **fields: Any) -> RunRequest:
 
 
 def is_alive(pid: int) -> bool:
-    """A process that has ended but that nobody has waited for is not."""
+    """False for a zombie."""
     try:
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
@@ -46,7 +46,7 @@ def is_alive(pid: int) -> bool:
 
 
 def recorder(folder: Path, *lines: object, code: int = 0, stderr: str = "") -> str:
-    """A program that prints these JSON lines, and writes down how it was called: see `call_of`."""
+    """A program that prints these JSON lines and records its call: see `call_of`."""
     source = f"""
 import json, os, pathlib, sys
 call = dict(arguments=sys.argv[1:], environment=dict(os.environ), cwd=os.getcwd())

@@ -1,4 +1,4 @@
-"""A provider on strings: a test decides what each agent answers, when, and whether it fails."""
+"""A scripted provider: a test decides what each agent answers, when, and whether it fails."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -13,7 +13,7 @@ Play = Callable[[RunRequest], Awaitable[str | RunResult] | str | RunResult]
 
 @dataclass
 class Puppet:
-    """Answers by the agent's play, or echoes the prompt. Keeps every request and who is running now."""
+    """Answers by the agent's play, or echoes the prompt. Keeps every request and the running agents."""
 
     plays: dict[str, Play] = field(default_factory=dict)
     requests: list[RunRequest] = field(default_factory=list)
@@ -45,7 +45,7 @@ def _echo(request: RunRequest) -> str:
 
 
 class Gate:
-    """A play that lets nobody through before it is opened; `reached` tells that somebody stands before it."""
+    """A play that waits until it is opened; `reached` is set when a run waits."""
 
     def __init__(self, answer: str = "done") -> None:
         self.answer = answer

@@ -1,4 +1,4 @@
-"""The ground that the queue's random walk stands on: a store that can crash, a reader of its rows, and its log."""
+"""The base of the queue's random walk: a store that can crash, a reader of its rows, and its log."""
 
 import asyncio
 import random
@@ -81,7 +81,7 @@ class QueueGround(RuleBasedStateMachine):
         return [number for (number,) in rows]
 
     def check_order(self, claim: Claim, held_teams: frozenset[TeamId]) -> None:
-        """Nothing that is due stands before the claimed messages in their threads, and their threads are not held."""
+        """No due message precedes the claimed ones in their threads, and their threads are not held."""
         assert claim.primary.priority > PASSIVE_PRIORITY, "a passive post started a run"
         assert not held_teams & {message.team for message in claim.messages}, "a held team was run"
         chosen = {message.id for message in claim.messages}

@@ -5,10 +5,10 @@ import contextlib
 
 
 async def ask(port: int, request: bytes, *, most: int = 1 << 20) -> bytes:
-    """Send these bytes and return what comes back until the connection ends or an answer is complete."""
+    """Send these bytes and return the received bytes until the connection ends or an answer is complete."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     answer = b""
-    # The server may hang up while we are still talking: what it said before is then lost with the connection.
+    # The server may close the connection while the request is being sent; its answer is then lost.
     with contextlib.suppress(ConnectionError):
         writer.write(request)
         while len(answer) < most and not _is_complete(answer) and (piece := await reader.read(65536)):

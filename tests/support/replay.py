@@ -1,4 +1,4 @@
-"""A program that repeats what a real one printed: the n-th call of a recorded case, whatever it is asked."""
+"""A program that repeats the recorded output of a real one: the n-th call of a case, for any input."""
 
 import json
 import sys

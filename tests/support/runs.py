@@ -1,4 +1,4 @@
-"""Runs of providers for tests: a request that names only what matters, and a progress that is remembered."""
+"""Runs of providers for tests: a request with defaults, and a recorded progress."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -46,7 +46,7 @@ def a_request(**fields: Unpack[RequestFields]) -> RunRequest:
 
 @dataclass(slots=True)
 class Told:
-    """A progress callback that keeps what it is told."""
+    """A progress callback that keeps its texts."""
 
     pieces: list[str] = field(default_factory=list)
 
@@ -55,7 +55,7 @@ class Told:
 
 
 async def failure_of(provider: Provider, request: RunRequest) -> Failure:
-    """Run what has to fail, and return how it does."""
+    """Run a request that must fail, and return the failure."""
     with pytest.raises(RunFailed) as caught:
         await provider.run(request, Told())
     return caught.value.failure

@@ -1,4 +1,4 @@
-"""Rows of silver and gold made from the event log in plain Python, for a lake that no Spark has to lay."""
+"""Rows of silver and gold made from the event log in plain Python, for a lake without Spark."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ def day_of(instant: int) -> date:
 
 
 def silver_rows(events: Sequence[RecordedEvent]) -> Mapping[str, list[Row]]:
-    """What a pipeline that has seen these events keeps, as far as an archive reads it."""
+    """The rows that a pipeline makes of these events, as far as an archive reads them."""
     tables, beside, runs = Tables(), defaultdict[int, Row](lambda: {"runs": 0}), dict[str, Row]()
     deleted: dict[int, Row] = {}
     for event in events:
@@ -33,7 +33,7 @@ def silver_rows(events: Sequence[RecordedEvent]) -> Mapping[str, list[Row]]:
         _note(beside, event)
         if event.payload.get("claim_id") is not None:
             _run(runs.setdefault(event.payload["claim_id"], {"results": [], "is_done": False}), event)
-    # The lake does not rewrite a message when its conversation is given to a team.
+    # The lake does not rewrite a message when its conversation gets a team.
     teams = {e.payload["message"]["id"]: e.payload["message"]["conversation_team"] for e in events if _arrives(e)}
     messages = [
         row

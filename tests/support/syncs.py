@@ -1,4 +1,4 @@
-"""Records what is flushed to the disk, and what happens in between."""
+"""Records syncs to the disk, and named steps between them."""
 
 import os
 from collections.abc import Awaitable, Callable

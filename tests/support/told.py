@@ -1,4 +1,4 @@
-"""What a log tells, worked out in plain Python one event after another: every message, run and answer of it."""
+"""Silver computed from a log in plain Python, event by event: every message, run and response."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ USED = ("provider", "model", "input_tokens", "output_tokens", "cache_tokens", "c
 
 @dataclass
 class Told:
-    """Rows as silver has them, as far as they follow from the log; messages that were deleted are among them."""
+    """Expected rows of silver, as far as they follow from the log, including deleted messages."""
 
     tables: Tables = field(default_factory=Tables)
     messages: dict[int, Row] = field(default_factory=dict)
@@ -33,8 +33,8 @@ class Told:
 
 
 def tell(events: Sequence[RecordedEvent]) -> Told:
-    """Of events that can all be believed."""
-    told = Told()
+    """The expected rows; all events must be valid."""
+    expected = Told()
     beside: dict[int, Row] = defaultdict(lambda: {"runs": None, "deaths": None})
     teams: dict[int, str | None] = {}
     gone: dict[int, Row] = {}
@@ -42,27 +42,27 @@ def tell(events: Sequence[RecordedEvent]) -> Told:
         fact = event.payload
         if event.type == "message_deleted":
             last = {"status": "deleted", "updated_at": event.created_at, "last_event_id": event.id}
-            gone[fact["id"]] = told.tables.messages[fact["id"]] | last
-        told.tables.apply(event)
+            gone[fact["id"]] = expected.tables.messages[fact["id"]] | last
+        expected.tables.apply(event)
         arrived = _arrived(event)
         if arrived is not None:
             teams[arrived["id"]] = arrived["conversation_team"]
         _note(beside, event)
         if fact.get("claim_id") is not None and event.type in {"chain_step_start", "chain_step_done", *OUTCOMES}:
-            _add_to_run(told.runs.setdefault(fact["claim_id"], _begun(event)), event)
-    for number, row in {**told.tables.messages, **gone}.items():
-        # The lake names the latest run of a message for good, and the team that its conversation had when it came.
+            _add_to_run(expected.runs.setdefault(fact["claim_id"], _begun(event)), event)
+    for number, row in {**expected.tables.messages, **gone}.items():
+        # The lake keeps the latest run of a message, and the team that its conversation had on arrival.
         plain = row | {"claim_id": None, "conversation_team": teams[number]}
-        told.messages[number] = _finished_message(plain | beside[number])
-    for run in told.runs.values():
+        expected.messages[number] = _finished_message(plain | beside[number])
+    for run in expected.runs.values():
         _finish_run(run)
-    for number, row in told.tables.responses.items():
-        told.responses[number] = row | {"delivery_ms": elapsed(row["created_at"], row["acked_at"])}
-    return told
+    for number, row in expected.tables.responses.items():
+        expected.responses[number] = row | {"delivery_ms": elapsed(row["created_at"], row["acked_at"])}
+    return expected
 
 
 def day_of(instant: int) -> date:
-    """The UTC day; what no clock can mean is kept within bounds."""
+    """The UTC date, kept within bounds for wrong clocks."""
     low, high = (int(datetime(day.year, 1, 1, tzinfo=UTC).timestamp()) for day in (FIRST_DAY, LAST_DAY))
     return datetime.fromtimestamp(min(max(instant / 1000, low), high), UTC).date()
 
@@ -160,7 +160,7 @@ def _add_to_run(run: Row, event: RecordedEvent) -> None:
 
 
 def _finish_run(run: Row) -> None:
-    """How it ended is what became of its first message."""
+    """The outcome of a run is that of its first message."""
     of_first = [result for result in run["results"] if result["id"] == (run["ids"] or [None])[0]]
     result = next(iter(of_first or run["results"]), {"outcome": "running", "reason": None})
     run["outcome"] = "completed" if run["is_done"] else result["outcome"]
