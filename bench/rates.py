@@ -1,4 +1,4 @@
-"""Operations per second of all libraries at several numbers of callers, in rounds, so that noise affects all equally."""
+"""Operations per second of all libraries at several numbers of callers, in rounds so that noise is shared."""
 
 import shutil
 import time

@@ -13,7 +13,7 @@ import pytest
 
 from tests.cli.conftest import CLEAN, Shell
 from tests.support.histories import write_history
-from tests.support.lakes import lay
+from tests.support.lakes import write_lake
 from tinyagi.engine.pipeline_trigger import LAKE
 from tinyagi.pipeline.lake import writer_lock
 from tinyagi.pipeline.tables.catalog import TABLES
@@ -47,7 +47,7 @@ def filled(shell: Shell) -> Shell:
     asyncio.run(acknowledge(shell.home, None))
     run = {"run_id": "r1", "kind": "run", "events": 7, "started_at": 1_000, "ended_at": 3_500, "rows": "{}"}
     last = {**run, "seconds": "{}", "date": DAY}
-    lay(shell.home.lake, {**dict.fromkeys(TABLES, ()), "silver.runs": RUNS, "ops.runs": [last]}, through_id=0)
+    write_lake(shell.home.lake, {**dict.fromkeys(TABLES, ()), "silver.runs": RUNS, "ops.runs": [last]}, through_id=0)
     return shell
 
 
@@ -154,7 +154,7 @@ def test_a_second_writer_is_refused_with_the_first_one(filled: Shell, arguments:
 def test_vacuum_deletes_unreferenced_files(filled: Shell) -> None:
     folder = filled.home.lake / "silver" / "runs" / f"date={DAY}"
     (old,) = folder.glob("*.parquet")
-    lay(filled.home.lake, {"silver.runs": RUNS[:1]})
+    write_lake(filled.home.lake, {"silver.runs": RUNS[:1]})
 
     assert filled.json("pipeline", "vacuum") == {"deleted": 0}
     assert filled.json("pipeline", "vacuum", "--keep-hours", "0", "--yes") == {"deleted": 1}

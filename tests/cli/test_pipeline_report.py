@@ -18,7 +18,7 @@ from typer.testing import CliRunner, Result
 
 from tests.pipeline.test_report import conversation, day, hour_row
 from tests.pipeline.test_report_page import HOSTILE, full
-from tests.support.lakes import lay
+from tests.support.lakes import write_lake
 from tinyagi.cli.context import Installation
 from tinyagi.cli.error_boundary import ErrorBoundary
 from tinyagi.cli.pipeline_data import report
@@ -61,7 +61,7 @@ def filled(home: Path) -> Path:
     """A home whose agents worked this hour."""
     now = time.time_ns() // 1_000_000
     hour = now // HOUR * HOUR
-    lay(
+    write_lake(
         home / "lake",
         {
             "gold.agent_hourly": [hour_row("coder", hour, [10, 20], [1_000, 3_000], failures=1)],

@@ -17,7 +17,7 @@ from typing import Any
 from tests.e2e_cli.programs import KEY, PROGRAMS, RealProgram
 from tests.support.fake_llm import FakeLlm, fake_llm
 from tests.support.replay import CASES
-from tests.support.runs import Told
+from tests.support.runs import RecordedProgress
 from tinyagi.providers.base import RunFailed, RunRequest
 
 UNKNOWN = "01a1e230-0789-7f52-8c54-000000000000"
@@ -64,7 +64,7 @@ class Recorder:
         self._log.unlink(missing_ok=True)
         session_id = None
         with suppress(RunFailed):
-            session_id = (await self._provider.run(request, Told())).session_id
+            session_id = (await self._provider.run(request, RecordedProgress())).session_id
         calls = [self._trimmed(json.loads(line)) for line in self._log.read_text().splitlines()]
         path = CASES / self._program.name / f"{case}.json"
         path.parent.mkdir(parents=True, exist_ok=True)

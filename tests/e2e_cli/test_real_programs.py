@@ -10,7 +10,7 @@ import pytest
 
 from tests.e2e_cli.programs import KEY, PROGRAMS, RealProgram
 from tests.support.fake_llm import FakeLlm, fake_llm
-from tests.support.runs import Told, failure_of
+from tests.support.runs import RecordedProgress, failure_of
 from tinyagi.domain.retry import FailureKind
 from tinyagi.domain.runs import Permissions, RunLimits
 from tinyagi.providers.base import Provider
@@ -33,7 +33,7 @@ def provider(program: RealProgram) -> Provider:
 async def test_the_model_gets_prompt_and_instructions_and_answers(
     program: RealProgram, provider: Provider, llm: FakeLlm, tmp_path: Path
 ) -> None:
-    told = Told()
+    told = RecordedProgress()
     result = await provider.run(program.request(llm, tmp_path, "{{say good morning}}"), told)
     assert result.text == "good morning"
     assert told.pieces == ["good morning"]
@@ -47,12 +47,12 @@ async def test_the_model_gets_prompt_and_instructions_and_answers(
 async def test_a_session_is_resumed_by_its_id_and_takes_new_instructions(
     program: RealProgram, provider: Provider, llm: FakeLlm, tmp_path: Path
 ) -> None:
-    first = await provider.run(program.request(llm, tmp_path, "{{say one}}"), Told())
+    first = await provider.run(program.request(llm, tmp_path, "{{say one}}"), RecordedProgress())
     again = program.request(
         llm, tmp_path, "{{say two}}", session_id=first.session_id, system_prompt="You are the tester now."
     )
-    second = await provider.run(again, Told())
-    third = await provider.run(replace(again, session_id=second.session_id, prompt="{{say three}}"), Told())
+    second = await provider.run(again, RecordedProgress())
+    third = await provider.run(replace(again, session_id=second.session_id, prompt="{{say three}}"), RecordedProgress())
     assert (second.text, second.lost_session, third.text, third.lost_session) == ("two", False, "three", False)
     assert "You are the tester now." in llm.asked[-1].system
     assert "You are the coder" not in llm.asked[-1].system
@@ -64,7 +64,9 @@ async def test_a_session_is_resumed_by_its_id_and_takes_new_instructions(
 async def test_an_unknown_session_falls_back_to_a_new_one(
     program: RealProgram, provider: Provider, llm: FakeLlm, tmp_path: Path, session_id: str
 ) -> None:
-    result = await provider.run(program.request(llm, tmp_path, "{{say fresh}}", session_id=session_id), Told())
+    result = await provider.run(
+        program.request(llm, tmp_path, "{{say fresh}}", session_id=session_id), RecordedProgress()
+    )
     assert (result.text, result.lost_session) == ("fresh", True)
     assert result.session_id not in {None, session_id}
 
@@ -72,7 +74,7 @@ async def test_an_unknown_session_falls_back_to_a_new_one(
 async def test_a_tool_call_is_reported_and_its_process_knows_the_agent(
     program: RealProgram, provider: Provider, llm: FakeLlm, tmp_path: Path
 ) -> None:
-    told = Told()
+    told = RecordedProgress()
     result = await provider.run(program.request(llm, tmp_path, "{{shell echo I am $TINYAGI_AGENT_ID}}"), told)
     assert "I am coder" in result.text
     assert any("echo I am" in piece for piece in told.pieces[:-1])
@@ -83,7 +85,7 @@ async def test_a_prompt_is_never_interpreted(
 ) -> None:
     prompt = "--help $(touch hacked) `touch hacked` ; ' \" \\ \x00 ü 日本"
     request = program.request(llm, tmp_path, prompt, system_prompt="--version 'is' \"what\" $(you) say")
-    result = await provider.run(request, Told())
+    result = await provider.run(request, RecordedProgress())
     assert request.system_prompt in llm.asked[0].system
     assert prompt.replace("\x00", "\ufffd") in llm.asked[0].prompt
     assert "日本" in result.text
@@ -94,7 +96,9 @@ async def test_instructions_longer_than_an_argument_arrive_whole(
     program: RealProgram, provider: Provider, llm: FakeLlm, tmp_path: Path
 ) -> None:
     instructions = "é" * 150_000 + " the end"
-    result = await provider.run(program.request(llm, tmp_path, "{{say ok}}", system_prompt=instructions), Told())
+    result = await provider.run(
+        program.request(llm, tmp_path, "{{say ok}}", system_prompt=instructions), RecordedProgress()
+    )
     assert result.text == "ok"
     assert instructions in llm.asked[0].system
 
@@ -144,7 +148,7 @@ async def test_a_cancelled_run_leaves_no_process(
     program: RealProgram, provider: Provider, llm: FakeLlm, tmp_path: Path
 ) -> None:
     request = program.request(llm, tmp_path, "{{shell setsid sleep 300}}")
-    run = asyncio.create_task(provider.run(request, Told()))
+    run = asyncio.create_task(provider.run(request, RecordedProgress()))
     async with asyncio.timeout(60):
         while not any(
             "sleep" in (p.cmdline() or [""])[0] for p in await asyncio.to_thread(find_run_processes, request.run_id)
@@ -162,5 +166,5 @@ async def test_an_agent_writes_only_with_permission(
     program: RealProgram, provider: Provider, llm: FakeLlm, tmp_path: Path, permissions: Permissions
 ) -> None:
     request = program.request(llm, tmp_path, "{{shell touch written}}", permissions=permissions)
-    await provider.run(request, Told())
+    await provider.run(request, RecordedProgress())
     assert (request.workspace / "written").exists() is (permissions is Permissions.BYPASS)

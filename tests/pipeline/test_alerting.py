@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from tests.support.clock import FakeClock
-from tests.support.lakes import lay
+from tests.support.lakes import write_lake
 from tinyagi.domain.errors import OutcomeUnknown
 from tinyagi.domain.limits import Retention
 from tinyagi.domain.responses import NewResponse, Response
@@ -36,7 +36,7 @@ def alert(hours_before: int = 0, agent: str = "coder", rule: str = "backlog") ->
 
 
 def make_lake(folder: Path, *found: Mapping[str, Any], responses: Rows = (), through_id: int = 0) -> Lake:
-    return lay(folder / "lake", {"gold.alerts": found, "silver.responses": responses}, through_id=through_id)
+    return write_lake(folder / "lake", {"gold.alerts": found, "silver.responses": responses}, through_id=through_id)
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from deltalake import DeltaTable, write_deltalake
 from deltalake.transaction import AddAction
 
 from tests.contract.conftest import CODER, DEV, TESTER, WRITER
-from tests.support.lakes import lay
+from tests.support.lakes import write_lake
 from tinyagi.domain.errors import InvalidInput, NotFound
 from tinyagi.domain.ids import ConversationId
 from tinyagi.domain.responses import Role
@@ -50,7 +50,7 @@ async def test_an_archive_without_a_lake_is_empty(archive: LakeArchive, tmp_path
 
 
 async def test_a_missing_table_is_read_as_empty(archive: LakeArchive, tmp_path: Path) -> None:
-    lay(tmp_path / "lake", {"gold.alerts": []})
+    write_lake(tmp_path / "lake", {"gold.alerts": []})
 
     assert await archive.of_agent(CODER) == ()
     assert await archive.of_room(DEV) == ()
@@ -83,7 +83,7 @@ async def test_internal_lines_can_be_left_out(archive: LakeArchive, tmp_path: Pa
         line(4) | {"message_id": "internal_1", "content": None},
         line(5) | {"channel": "chatroom", "role": "assistant"},
     ]
-    lay(tmp_path / "lake", {"silver.agent_messages": lines})
+    write_lake(tmp_path / "lake", {"silver.agent_messages": lines})
 
     assert [one.id for one in await archive.of_agent(CODER, internal=False)] == [5, 1]
     everything = await archive.of_agent(CODER)
@@ -116,7 +116,7 @@ class OpenedDays:
 async def test_a_page_opens_only_the_days_it_needs(
     archive: LakeArchive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lay(
+    write_lake(
         tmp_path / "lake",
         {"silver.agent_messages": [line(day * 10 + n, day=day) for day in range(60) for n in range(10)]},
     )
@@ -140,7 +140,7 @@ async def test_pages_have_no_gaps_or_duplicates(archive: LakeArchive, tmp_path: 
     rows = [line(number, dice.choice(["coder", "writer"]), day=number // 40) for number in range(1, 401)]
     # A day may contain a late line, so the id ranges of files overlap.
     rows.append(line(500, day=1))
-    lay(tmp_path / "lake", {"silver.agent_messages": rows})
+    write_lake(tmp_path / "lake", {"silver.agent_messages": rows})
     expected = sorted((row["id"] for row in rows if row["agent_id"] == "coder"), reverse=True)
 
     seen: list[int] = []
@@ -154,7 +154,7 @@ async def test_pages_have_no_gaps_or_duplicates(archive: LakeArchive, tmp_path: 
 
 async def test_files_without_statistics_are_read(archive: LakeArchive, tmp_path: Path) -> None:
     lines = [line(number, day=number // 10) for number in range(1, 31)]
-    lake = lay(tmp_path / "lake", {"silver.agent_messages": lines})
+    lake = write_lake(tmp_path / "lake", {"silver.agent_messages": lines})
     path = lake.path("silver.agent_messages")
     schema = arrow_schema(find_table("silver.agent_messages"))
     rows = [{column: row.get(column) for column in schema.names} for row in (line(100), line(101), line(102))]
@@ -191,7 +191,7 @@ async def test_a_room_is_paged_by_its_lines(archive: LakeArchive, tmp_path: Path
         }
         for n in range(1, 10)
     ]
-    lay(tmp_path / "lake", {"silver.chat_messages": rows})
+    write_lake(tmp_path / "lake", {"silver.chat_messages": rows})
 
     assert [one.message for one in await archive.of_room(DEV, before=9, since=1, limit=2)] == ["7", "5"]
 
@@ -199,7 +199,7 @@ async def test_a_room_is_paged_by_its_lines(archive: LakeArchive, tmp_path: Path
 async def test_a_new_manifest_is_used_at_once_and_an_unchanged_one_is_cached(
     archive: LakeArchive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lay(tmp_path / "lake", {"silver.agent_messages": [line(1)]})
+    write_lake(tmp_path / "lake", {"silver.agent_messages": [line(1)]})
     assert [one.id for one in await archive.of_agent()] == [1]
     opens: list[str] = []
 
@@ -212,22 +212,22 @@ async def test_a_new_manifest_is_used_at_once_and_an_unchanged_one_is_cached(
     assert opens == []
     monkeypatch.undo()
 
-    lay(tmp_path / "lake", {"silver.agent_messages": [line(1), line(2)]}, through_id=2_000_000)
+    write_lake(tmp_path / "lake", {"silver.agent_messages": [line(1), line(2)]}, through_id=2_000_000)
 
     assert [one.id for one in await archive.of_agent()] == [2, 1]
 
 
 async def test_commits_that_are_not_in_the_manifest_are_ignored(archive: LakeArchive, tmp_path: Path) -> None:
-    lake = lay(tmp_path / "lake", {"silver.agent_messages": [line(1)]})
+    lake = write_lake(tmp_path / "lake", {"silver.agent_messages": [line(1)]})
     append(lake, [line(2)])
 
     assert [one.id for one in await archive.of_agent()] == [1]
 
 
 async def test_a_reader_with_vacuumed_files_reads_the_next_manifest(archive: LakeArchive, tmp_path: Path) -> None:
-    lake = lay(tmp_path / "lake", {"silver.agent_messages": [line(1)]})
+    lake = write_lake(tmp_path / "lake", {"silver.agent_messages": [line(1)]})
     assert len(await archive.of_agent()) == 1
-    lay(tmp_path / "lake", {"silver.agent_messages": [line(1), line(2)]})
+    write_lake(tmp_path / "lake", {"silver.agent_messages": [line(1), line(2)]})
     DeltaTable(lake.path("silver.agent_messages")).vacuum(0, dry_run=False, enforce_retention_duration=False)
     # As if the reader had read the manifest just before it was replaced.
     assert archive._reader is not None
@@ -238,7 +238,7 @@ async def test_a_reader_with_vacuumed_files_reads_the_next_manifest(archive: Lak
 
 
 async def test_a_damaged_lake_is_reported_with_the_remedy(archive: LakeArchive, tmp_path: Path) -> None:
-    lake = lay(tmp_path / "lake", {"silver.agent_messages": [line(1)]})
+    lake = write_lake(tmp_path / "lake", {"silver.agent_messages": [line(1)]})
     for file in lake.path("silver.agent_messages").rglob("*.parquet"):
         file.write_bytes(b"no parquet")
 
@@ -260,7 +260,7 @@ async def test_rows_of_a_gold_table_are_newest_first(archive: LakeArchive, tmp_p
         for hour in (1, 2)
         for agent in ("writer", "coder")
     ]
-    lay(tmp_path / "lake", {"gold.agent_hourly": rows}, through_id=77)
+    write_lake(tmp_path / "lake", {"gold.agent_hourly": rows}, through_id=77)
 
     found = await archive.analytics("agent_hourly", limit=3)
 
@@ -280,7 +280,7 @@ async def test_hand_offs_are_filtered_by_either_agent_and_channels_by_none(
     archive: LakeArchive, tmp_path: Path
 ) -> None:
     edges = [("coder", "tester"), ("tester", "writer"), ("writer", "coder")]
-    lay(
+    write_lake(
         tmp_path / "lake",
         {
             "gold.handoff_edges": [{"from_agent": a, "to_agent": b, "handoffs": 1, "date": DAY} for a, b in edges],
@@ -298,14 +298,14 @@ async def test_hand_offs_are_filtered_by_either_agent_and_channels_by_none(
 
 @pytest.mark.parametrize("name", ["memory_chunks", "gold.memory_chunks", "silver.runs", "gold.", "nothing"])
 async def test_other_tables_are_not_served(archive: LakeArchive, tmp_path: Path, name: str) -> None:
-    lay(tmp_path / "lake", {"gold.alerts": [], "gold.memory_chunks": [], "silver.runs": []})
+    write_lake(tmp_path / "lake", {"gold.alerts": [], "gold.memory_chunks": [], "silver.runs": []})
 
     with pytest.raises(NotFound, match="Choose one of agent_hourly, conversations,"):
         await archive.analytics(name)
 
 
 async def test_a_column_missing_in_an_older_lake_is_null(archive: LakeArchive, tmp_path: Path) -> None:
-    lake = lay(tmp_path / "lake", {"gold.alerts": []})
+    lake = write_lake(tmp_path / "lake", {"gold.alerts": []})
     older = pa.table({"rule": ["backlog"], "agent": ["coder"], "hour": [5], "date": pa.array([DAY], pa.date32())})
     path = lake.path("gold.alerts")
     write_deltalake(path, older, mode="overwrite", schema_mode="overwrite", partition_by=["date"])
@@ -317,7 +317,7 @@ async def test_a_column_missing_in_an_older_lake_is_null(archive: LakeArchive, t
 
 
 def test_the_archive_imports_no_spark_and_arrow_only_for_a_lake(tmp_path: Path) -> None:
-    lay(tmp_path / "lake", {"gold.alerts": [], "silver.agent_messages": [line(1)]})
+    write_lake(tmp_path / "lake", {"gold.alerts": [], "silver.agent_messages": [line(1)]})
     program = f"""
 import asyncio, sys
 from pathlib import Path

@@ -11,7 +11,7 @@ from tests.contract.conftest import CODER, DEV, TESTER, WRITER
 from tests.contract.test_claim import STUMBLE, say, take
 from tests.contract.test_traces import USAGE
 from tests.support.clock import FakeClock
-from tests.support.lakes import lay
+from tests.support.lakes import write_lake
 from tests.support.log import read_all
 from tests.support.silver import silver_rows
 from tinyagi.domain.events import TeamChainStart
@@ -48,7 +48,7 @@ def archive(tmp_path: Path) -> LakeArchive:
 
 async def archive_all(store: Store, tmp_path: Path) -> None:
     events = await read_all(store.events)
-    lay(tmp_path / "lake", silver_rows(events), through_id=events[-1].id)
+    write_lake(tmp_path / "lake", silver_rows(events), through_id=events[-1].id)
     await store.events.acknowledge("lake", events[-1].id)
 
 
@@ -184,7 +184,7 @@ async def test_attempts_are_ordered_by_their_end(store: Store, archive: LakeArch
     rows = silver_rows(await read_all(store.events))
     for number, run in enumerate(rows["silver.runs"]):
         run["claim_id"] = f"claim_{9 - number}"
-    lay(tmp_path / "lake", rows)
+    write_lake(tmp_path / "lake", rows)
 
     (traced,) = await archive.conversation(ConversationId("m"))
 
@@ -241,7 +241,7 @@ async def test_erased_texts_are_empty(store: Store, clock: FakeClock, archive: L
     ):
         for row in rows[table]:
             row[column] = None
-    lay(tmp_path / "lake", rows)
+    write_lake(tmp_path / "lake", rows)
 
     (traced,) = await archive.conversation(ConversationId("m"))
 

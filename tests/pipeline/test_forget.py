@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.contract.conftest import CODER
-from tests.support.lakes import lay
+from tests.support.lakes import write_lake
 from tests.support.people import BERT, MARK, OTHER_MARK, ZORA, ZORA_ID, ask, claimed, traffic
 from tinyagi.domain.erasure import Identity, Person, Redaction, Scope, SenderAlias, erasure_of
 from tinyagi.domain.errors import Conflict, NotFound
@@ -267,7 +267,7 @@ def test_an_interrupted_erasure_continues_with_the_same_command(tmp_path: Path) 
         found = forgetting.find(Person("telegram", ZORA))
         done = forgetting.erase(found, now=1)
     erasure = erasure_of(make_key(home), found.identity, found.scope, through_id=40, now=1)
-    lay(home.lake, {"ops.erasures": [row_of(erasure)]})
+    write_lake(home.lake, {"ops.erasures": [row_of(erasure)]})
 
     lake = Emptied()
     with Eraser(home.database) as eraser:
@@ -285,7 +285,7 @@ def test_another_person_of_the_same_name_gets_another_pseudonym(tmp_path: Path) 
     home = inhabited(Home(tmp_path / "home"))
     other = Identity("telegram", "another", frozenset({ZORA}))
     erasure = erasure_of(make_key(home), other, Scope(frozenset({"m2"})), through_id=40, now=1)
-    lay(home.lake, {"ops.erasures": [row_of(erasure)]})
+    write_lake(home.lake, {"ops.erasures": [row_of(erasure)]})
 
     with Eraser(home.database) as eraser:
         found = PersonEraser(home, eraser, Emptied()).find(Person("telegram", ZORA))

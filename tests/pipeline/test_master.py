@@ -15,7 +15,7 @@ import pytest
 from tests.cli.conftest import Shell
 from tests.cli.test_pipeline_commands import acknowledge
 from tests.pipeline.test_query import RUNS
-from tests.support.lakes import lay
+from tests.support.lakes import write_lake
 from tests.support.ports import free_port
 from tinyagi.pipeline.errors import PipelineError
 from tinyagi.pipeline.spark import session as master_module
@@ -116,7 +116,7 @@ def test_a_command_with_a_bad_master_fails_without_java(tmp_path: Path, master: 
     home = Home(tmp_path / "home")
     home.prepare()
     asyncio.run(acknowledge(home, None))
-    lay(home.lake, {**dict.fromkeys(TABLES, ()), "silver.runs": RUNS})
+    write_lake(home.lake, {**dict.fromkeys(TABLES, ()), "silver.runs": RUNS})
     home.settings_file.write_text(json.dumps({"pipeline": {"master": master}}))
 
     result = Shell(home)("pipeline", *command)

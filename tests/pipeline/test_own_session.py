@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.pipeline.test_query import RUNS
-from tests.support.lakes import lay
+from tests.support.lakes import write_lake
 from tinyagi.domain.errors import NotFound
 from tinyagi.pipeline import own_session
 from tinyagi.pipeline.errors import LakeBroken
@@ -26,7 +26,7 @@ RECIPE = re.compile(r"### In a Spark session of your own\n.*?```python\n(.*?)```
 @pytest.fixture
 def home(tmp_path: Path) -> Home:
     home = Home(tmp_path / "home")
-    lay(home.lake, {**dict.fromkeys(TABLES, ()), "silver.runs": RUNS})
+    write_lake(home.lake, {**dict.fromkeys(TABLES, ()), "silver.runs": RUNS})
     return home
 
 

@@ -16,7 +16,7 @@ from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from tests.cli.conftest import Shell
-from tests.support.lakes import lay
+from tests.support.lakes import write_lake
 from tinyagi.domain.errors import InvalidInput
 from tinyagi.lake_service import LakeService
 from tinyagi.pipeline.manage.query import make_views, replace_table_names, run_query, shell_names
@@ -47,7 +47,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
     """A home with a lake of three runs."""
     home = Home(tmp_path_factory.mktemp("home"))
     home.database.touch()
-    lay(home.lake, {**dict.fromkeys(TABLES, ()), "silver.runs": RUNS})
+    write_lake(home.lake, {**dict.fromkeys(TABLES, ()), "silver.runs": RUNS})
     return home
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.lakes import lay
+from tests.support.lakes import write_lake
 from tinyagi.domain.errors import NotFound
 from tinyagi.domain.ids import AgentId
 from tinyagi.pipeline.serve.archive import LakeRecall
@@ -36,7 +36,7 @@ def line(number: int, text: str, agent: str = "coder", piece: int = 1, day: int 
 
 
 def make_recall(folder: Path, *lines: Mapping[str, Any], through_id: int = 7) -> LakeRecall:
-    lay(folder, {"gold.memory_chunks": lines}, through_id=through_id)
+    write_lake(folder, {"gold.memory_chunks": lines}, through_id=through_id)
     return LakeRecall(folder)
 
 
@@ -151,7 +151,7 @@ def test_only_a_few_agents_and_one_version_stay_in_memory(tmp_path: Path) -> Non
 async def test_a_missing_lake_or_history_is_reported(tmp_path: Path) -> None:
     with pytest.raises(NotFound, match="no lake yet"):
         await LakeRecall(tmp_path / "none").search(CODER, "hello")
-    lay(tmp_path, {"gold.alerts": []})
+    write_lake(tmp_path, {"gold.alerts": []})
     with pytest.raises(NotFound, match="no histories yet"):
         await LakeRecall(tmp_path).search(CODER, "hello")
 

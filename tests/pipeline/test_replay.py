@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.support.lakes import lay
+from tests.support.lakes import write_lake
 from tinyagi.domain.errors import DuplicateMessage, InvalidInput
 from tinyagi.domain.ids import AgentId, MessageId
 from tinyagi.domain.messages import NewMessage, Status
@@ -72,7 +72,7 @@ def lake(tmp_path: Path) -> Lake:
         "erased_at": 1,
         "date": DAY,
     }
-    return lay(tmp_path / "lake", {"silver.messages": rows, "ops.erasures": [erasure]})
+    return write_lake(tmp_path / "lake", {"silver.messages": rows, "ops.erasures": [erasure]})
 
 
 def chosen(lake: Lake, selection: Selection) -> list[int]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.lakes import lay
+from tests.support.lakes import write_lake
 from tinyagi.pipeline.errors import LakeBroken
 from tinyagi.pipeline.lake import Lake, LakeManifest, Pin, read_manifest, write_manifest
 from tinyagi.pipeline.report.agent_hours import BUCKETS
@@ -80,7 +80,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def report_of(folder: Path, tables: dict[str, list[dict[str, Any]]], *, days: int = 7) -> Report:
-    return read_report(lay(folder, tables), days=days, now=NOW)
+    return read_report(write_lake(folder, tables), days=days, now=NOW)
 
 
 def test_agents_are_summed_over_their_hours_and_the_busiest_comes_first(folder: Path) -> None:
@@ -158,7 +158,7 @@ def test_only_the_requested_days_count_and_every_slot_is_listed(folder: Path) ->
 
 
 def test_a_long_range_has_daily_slots_only(folder: Path) -> None:
-    lake = lay(folder, {"gold.agent_hourly": [hour_row("coder", NOON, [1], [1])]})
+    lake = write_lake(folder, {"gold.agent_hourly": [hour_row("coder", NOON, [1], [1])]})
 
     assert read_report(lake, days=HOURLY_DAYS, now=NOW).hourly
     longer = read_report(lake, days=HOURLY_DAYS + 1, now=NOW)
@@ -299,7 +299,7 @@ def test_missing_tables_are_named_with_the_remedy(folder: Path) -> None:
 
 
 def test_a_table_without_a_folder_is_missing(folder: Path) -> None:
-    lake = lay(folder, {"gold.agent_hourly": [hour_row("coder", NOON, [1], [1])], "gold.handoff_edges": []})
+    lake = write_lake(folder, {"gold.agent_hourly": [hour_row("coder", NOON, [1], [1])], "gold.handoff_edges": []})
     shutil.rmtree(lake.path("gold.agent_hourly"))
 
     report = read_report(lake, days=7, now=NOW)
@@ -309,7 +309,7 @@ def test_a_table_without_a_folder_is_missing(folder: Path) -> None:
 
 
 def test_missing_files_are_reported(folder: Path) -> None:
-    lake = lay(folder, {"gold.agent_hourly": [hour_row("coder", NOON, [1], [1])]})
+    lake = write_lake(folder, {"gold.agent_hourly": [hour_row("coder", NOON, [1], [1])]})
     (file,) = lake.path("gold.agent_hourly").rglob("*.parquet")
     file.unlink()
 
@@ -329,10 +329,10 @@ def test_an_empty_range_suggests_more_days(folder: Path) -> None:
 
 
 def test_the_versions_of_the_manifest_are_read(folder: Path) -> None:
-    lake = lay(folder, {"gold.agent_hourly": [hour_row("coder", NOON, [1], [1])]})
+    lake = write_lake(folder, {"gold.agent_hourly": [hour_row("coder", NOON, [1], [1])]})
     before = read_manifest(lake.manifest_file)
     assert before is not None
-    lay(folder, {"gold.agent_hourly": [hour_row("coder", NOON, [1] * 5, [1] * 5)]}, through_id=77)
+    write_lake(folder, {"gold.agent_hourly": [hour_row("coder", NOON, [1] * 5, [1] * 5)]}, through_id=77)
     assert read_report(lake, days=1, now=NOW).totals.runs == 5
 
     write_manifest(lake.manifest_file, before)
@@ -347,12 +347,12 @@ class Moving(Lake):
 
     def manifest(self) -> LakeManifest | None:
         found = super().manifest()
-        lay(self.folder, {"gold.agent_hourly": [hour_row("coder", NOON, [1] * 5, [1] * 5)]})
+        write_lake(self.folder, {"gold.agent_hourly": [hour_row("coder", NOON, [1] * 5, [1] * 5)]})
         return found
 
 
 def test_a_run_that_ends_during_a_read_changes_nothing(folder: Path) -> None:
-    lay(folder, {"gold.agent_hourly": [hour_row("coder", NOON, [1], [1])]})
+    write_lake(folder, {"gold.agent_hourly": [hour_row("coder", NOON, [1], [1])]})
 
     assert read_report(Moving(folder), days=1, now=NOW).totals.runs == 1
 

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from tests.pipeline.support import DAY_MS, MONDAY
 from tests.pipeline.worlds import Whole, whole
-from tests.support.told import Row, Told, tell
+from tests.support.expected_silver import ExpectedSilver, Row, expected_silver
 from tinyagi.pipeline.report.model import Report
 from tinyagi.pipeline.report.page import render_page
 from tinyagi.pipeline.report.read_report import read_report
@@ -115,9 +115,9 @@ def home(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Whole
 
 
 @pytest.fixture(scope="module")
-def told(home: Whole) -> Told:
+def expected(home: Whole) -> ExpectedSilver:
     """Without messages from the future: their date is after the last one of the report."""
-    found = tell(home.valid_events())
+    found = expected_silver(home.valid_events())
     found.messages = {number: row for number, row in found.messages.items() if row["created_at"] <= NOW}
     return found
 
@@ -132,39 +132,39 @@ def shown(request: pytest.FixtureRequest, report: Report) -> Shown:
     return on_terminal(report) if request.param == "terminal" else Page(render_page(report)).shown
 
 
-def from_people(told: Told) -> list[Row]:
-    return [row for row in told.messages.values() if row["from_agent"] is None and row["channel"] not in PROGRAM]
+def from_people(expected: ExpectedSilver) -> list[Row]:
+    return [row for row in expected.messages.values() if row["from_agent"] is None and row["channel"] not in PROGRAM]
 
 
 def dead(rows: Sequence[Row]) -> int:
     return sum(row["status"] == "dead" for row in rows)
 
 
-def test_dead_counts_messages_that_are_dead_now_in_every_table(shown: Shown, told: Told) -> None:
-    everything = list(told.messages.values())
+def test_dead_counts_messages_that_are_dead_now_in_every_table(shown: Shown, expected: ExpectedSilver) -> None:
+    everything = list(expected.messages.values())
     handed = [row for row in everything if row["from_agent"] and row["channel"] != "chatroom"]
-    people = {row["channel"] for row in from_people(told)}
+    people = {row["channel"] for row in from_people(expected)}
 
-    assert dead(everything) > dead(from_people(told)) > 0
+    assert dead(everything) > dead(from_people(expected)) > 0
     assert shown.total("dead") == dead(everything)
     assert shown.sum("Agents", "dead") == dead(everything)
     assert shown.sum("Dead letters", "still dead") == dead(everything)
-    assert shown.sum("Channels", "dead", *people) == dead(from_people(told))
+    assert shown.sum("Channels", "dead", *people) == dead(from_people(expected))
     assert shown.sum("Channels", "dead", "heartbeat") == 1
     title = "Hand-offs in figures" if "Hand-offs in figures" in shown.tables else "Hand-offs"
     assert shown.sum(title, "dead") == dead(handed)
 
 
-def test_causes_add_up_to_the_dead_messages(report: Report, told: Told) -> None:
-    died = [row for row in told.messages.values() if row["deaths"]]
+def test_causes_add_up_to_the_dead_messages(report: Report, expected: ExpectedSilver) -> None:
+    died = [row for row in expected.messages.values() if row["deaths"]]
 
     assert sum(cause.still_dead for cause in report.causes) == report.totals.dead
     assert sum(cause.messages for cause in report.causes) == len(died) > report.totals.dead
-    assert report.totals.dead_from_people == dead(from_people(told))
+    assert report.totals.dead_from_people == dead(from_people(expected))
 
 
-def test_completed_failed_and_interrupted_runs_add_up(shown: Shown, told: Told) -> None:
-    ended = [run for run in told.runs.values() if run["ended_at"] is not None]
+def test_completed_failed_and_interrupted_runs_add_up(shown: Shown, expected: ExpectedSilver) -> None:
+    ended = [run for run in expected.runs.values() if run["ended_at"] is not None]
     completed = sum(run["outcome"] == "completed" for run in ended)
     failed = sum(run["outcome"] in {"failed", "dead"} for run in ended)
 
@@ -184,8 +184,8 @@ def test_days_and_agents_add_up_to_the_totals(report: Report) -> None:
         assert sum(getattr(agent, name) for agent in report.agents) == totals[name], name
 
 
-def test_agents_and_program_senders_do_not_count_as_people(shown: Shown, told: Told) -> None:
-    messages = from_people(told)
+def test_agents_and_program_senders_do_not_count_as_people(shown: Shown, expected: ExpectedSilver) -> None:
+    messages = from_people(expected)
     people = {
         (row["channel"], row["sender_id"] or row["sender"])
         for row in messages
@@ -202,10 +202,10 @@ def test_people_of_the_channels_add_up_to_the_total(report: Report) -> None:
     assert report.totals.people == sum(channel.people for channel in report.channels)
 
 
-def test_only_finished_conversations_have_a_duration(report: Report, shown: Shown, told: Told) -> None:
+def test_only_finished_conversations_have_a_duration(report: Report, shown: Shown, expected: ExpectedSilver) -> None:
     waiting = {
-        row["conversation_id"] for row in told.messages.values() if row["status"] in {"pending", "processing"}
-    } - {row["message_id"] for row in told.messages.values() if row["channel"] == "chatroom"}
+        row["conversation_id"] for row in expected.messages.values() if row["status"] in {"pending", "processing"}
+    } - {row["message_id"] for row in expected.messages.values() if row["channel"] == "chatroom"}
 
     assert report.totals.open_conversations == len(waiting) > 0
     assert {row["conversation"] for row in shown.tables["Open conversations"]} == waiting

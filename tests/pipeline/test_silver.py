@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from tests.pipeline.scenario import HOSTILE, MARK
 from tests.pipeline.support import disagreeing, rows_of, walk
 from tests.pipeline.worlds import Whole, whole
-from tests.support.told import Told, tell
+from tests.support.expected_silver import ExpectedSilver, expected_silver
 from tinyagi.pipeline.tables.catalog import TABLES
 
 # The first test that needs the lake also makes it.
@@ -35,45 +35,47 @@ def home(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Whole
 
 
 @pytest.fixture(scope="module")
-def told(home: Whole) -> Told:
-    return tell(home.valid_events())
+def expected(home: Whole) -> ExpectedSilver:
+    return expected_silver(home.valid_events())
 
 
-def test_every_message_matches_its_events(home: Whole, told: Told) -> None:
+def test_every_message_matches_its_events(home: Whole, expected: ExpectedSilver) -> None:
     found = rows_of(home.lake, "silver.messages")
 
-    assert _differing(found, told.messages) == []
+    assert _differing(found, expected.messages) == []
     assert {row["status"] for row in found} == {"pending", "processing", "completed", "dead", "deleted"}
     assert max(row["deaths"] or 0 for row in found) == 1
     assert any(row["runs"] == 3 and row["status"] == "completed" for row in found), "died, was retried, succeeded"
     assert sum(row["answered_by"] not in {None, row["message_id"]} for row in found) >= 2, "some shared a run"
 
 
-def test_every_run_matches_its_events(home: Whole, told: Told) -> None:
+def test_every_run_matches_its_events(home: Whole, expected: ExpectedSilver) -> None:
     found = rows_of(home.lake, "silver.runs")
 
     for row in found:
         row["results"] = row["results"] or []
-    assert _differing(found, told.runs, key="claim_id") == []
+    assert _differing(found, expected.runs, key="claim_id") == []
     assert {row["outcome"] for row in found} == {
         "running", "completed", "failed", "dead", "stopped", "released", "recovered",
     }  # fmt: skip
 
 
-def test_every_response_and_line_matches_its_events(home: Whole, told: Told) -> None:
+def test_every_response_and_line_matches_its_events(home: Whole, expected: ExpectedSilver) -> None:
     responses = rows_of(home.lake, "silver.responses")
 
-    assert _differing(responses, told.responses) == []
+    assert _differing(responses, expected.responses) == []
     assert Counter(row["status"] for row in responses).keys() == {"pending", "acked", "failed"}
     for name in ("agent_messages", "chat_messages"):
         found = rows_of(home.lake, f"silver.{name}")
-        assert _differing(found, getattr(told.tables, name)) == [], name
+        assert _differing(found, getattr(expected.tables, name)) == [], name
 
 
-def test_hand_offs_are_the_messages_from_teammates(home: Whole, told: Told) -> None:
+def test_hand_offs_are_the_messages_from_teammates(home: Whole, expected: ExpectedSilver) -> None:
     found = {row["id"]: row for row in rows_of(home.lake, "silver.handoffs")}
 
-    given = {number: row for number, row in told.messages.items() if row["from_agent"] and row["channel"] != "chatroom"}
+    given = {
+        number: row for number, row in expected.messages.items() if row["from_agent"] and row["channel"] != "chatroom"
+    }
     assert found.keys() == given.keys()
     assert len(found) >= 4
     for number, row in given.items():

@@ -19,7 +19,7 @@ from tests.support.llm_server import (
     sse,
     streaming,
 )
-from tests.support.runs import AT_ONCE, Told, a_request, failure_of
+from tests.support.runs import AT_ONCE, RecordedProgress, a_request, failure_of
 from tinyagi.domain.event_stream import MAX_EVENT
 from tinyagi.domain.limits import Usage
 from tinyagi.domain.retry import Failure, FailureKind
@@ -302,4 +302,4 @@ async def test_an_endless_error_body_is_read_only_in_part(api: Api) -> None:
 async def test_the_provider_works_after_every_failure(api: Api) -> None:
     async with serving(answering(400, error("x")), dropping, streaming(sse(openai_events("ok")))) as llm:
         await failure_of(api, to(llm.url))
-        assert (await api.run(to(llm.url), Told())).text == "ok"
+        assert (await api.run(to(llm.url), RecordedProgress())).text == "ok"

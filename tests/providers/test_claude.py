@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.programs import SLEEP, a_run, call_of, executable, recorder
 from tests.support.replay import Replay
-from tests.support.runs import Told, failure_of
+from tests.support.runs import RecordedProgress, failure_of
 from tinyagi.domain.retry import FailureKind
 from tinyagi.domain.runs import Endpoint, Permissions, RunLimits
 from tinyagi.providers.base import RunFailed
@@ -24,7 +24,7 @@ def said(text: str, **fields: object) -> dict[str, Any]:
 
 
 async def call(tmp_path: Path, **fields: object) -> dict[str, Any]:
-    await Claude(recorder(tmp_path, DONE)).run(a_run(tmp_path, **fields), Told())
+    await Claude(recorder(tmp_path, DONE)).run(a_run(tmp_path, **fields), RecordedProgress())
     return call_of(tmp_path)
 
 
@@ -125,7 +125,7 @@ if "--system-prompt-snapshot" in sys.argv:
 assert "--resume" in sys.argv
 print({json.dumps(DONE)!r})
 """
-    result = await Claude(executable(tmp_path, source)).run(a_run(tmp_path, session_id="abc"), Told())
+    result = await Claude(executable(tmp_path, source)).run(a_run(tmp_path, session_id="abc"), RecordedProgress())
     assert (result.text, result.session_id, result.lost_session) == ("ok", "abc", False)
 
 
@@ -137,14 +137,16 @@ if "--system-prompt-file" in sys.argv:
 assert sys.argv[sys.argv.index("--system-prompt") + 1] == "be kind"
 print({json.dumps(DONE)!r})
 """
-    result = await Claude(executable(tmp_path, source)).run(a_run(tmp_path, system_prompt="be kind"), Told())
+    result = await Claude(executable(tmp_path, source)).run(
+        a_run(tmp_path, system_prompt="be kind"), RecordedProgress()
+    )
     assert result.text == "ok"
 
 
 async def test_an_empty_result_falls_back_to_the_last_message(tmp_path: Path) -> None:
     helper = said("a helper's words", parent_tool_use_id="toolu_1")
     program = recorder(tmp_path, INIT, said("I am done."), helper, said(""), {**DONE, "result": ""})
-    assert (await Claude(program).run(a_run(tmp_path), Told())).text == "I am done."
+    assert (await Claude(program).run(a_run(tmp_path), RecordedProgress())).text == "I am done."
 
 
 @pytest.mark.parametrize("lines", [[], [INIT], [INIT, said("half an answer")]])
@@ -178,13 +180,13 @@ async def test_an_exit_code_with_a_result_is_a_failure(tmp_path: Path) -> None:
 async def test_invalid_and_unknown_lines_are_ignored(tmp_path: Path) -> None:
     noise = ["Warning: something", "[" * 100_000, '{"type":', "null", "[]", '{"type":"assistant","message":7}']
     strange: list[object] = [{"type": "result", "result": 5}, {"type": ["x"]}, {"type": "news", "result": "no"}]
-    result = await Claude(recorder(tmp_path, *noise, *strange, DONE)).run(a_run(tmp_path), Told())
+    result = await Claude(recorder(tmp_path, *noise, *strange, DONE)).run(a_run(tmp_path), RecordedProgress())
     assert result.text == "ok"
 
 
 async def test_lone_surrogates_in_the_answer_are_replaced(tmp_path: Path) -> None:
     line = '{"type":"result","is_error":false,"result":"a\\ud800b \\ud83d\\ude00"}'
-    result = await Claude(recorder(tmp_path, line)).run(a_run(tmp_path), Told())
+    result = await Claude(recorder(tmp_path, line)).run(a_run(tmp_path), RecordedProgress())
     assert result.text == "a\ufffdb \U0001f600"
 
 
@@ -207,7 +209,7 @@ async def test_a_refused_key_ends_the_run_without_retries(tmp_path: Path) -> Non
         for n in (1, 2)
     ]
     source = f"import json\nfor line in {retries!r}: print(json.dumps(line), flush=True)\n{SLEEP}"
-    progress = Told()
+    progress = RecordedProgress()
     with pytest.raises(RunFailed) as caught:
         await Claude(executable(tmp_path, source)).run(a_run(tmp_path), progress)
     failure = caught.value.failure
@@ -226,7 +228,7 @@ async def test_a_usage_limit_sets_retry_after(tmp_path: Path) -> None:
 
 async def test_invalid_amounts_are_not_counted(tmp_path: Path) -> None:
     line = '{"type":"result","result":"ok","total_cost_usd":NaN,"usage":{"input_tokens":-5,"output_tokens":true}}'
-    usage = (await Claude(recorder(tmp_path, line)).run(a_run(tmp_path), Told())).usage
+    usage = (await Claude(recorder(tmp_path, line)).run(a_run(tmp_path), RecordedProgress())).usage
     assert (usage.cost, usage.input_tokens, usage.output_tokens) == (0.0, 0, 0)
 
 

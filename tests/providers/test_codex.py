@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.support.programs import SLEEP, a_run, call_of, executable, recorder
-from tests.support.runs import Told, failure_of
+from tests.support.runs import RecordedProgress, failure_of
 from tinyagi.domain.retry import FailureKind
 from tinyagi.domain.runs import Endpoint, Permissions
 from tinyagi.providers.codex import Codex
@@ -29,7 +29,7 @@ ANSWER = (STARTED, said("ok"), completed(24, 6, 14))
 
 
 async def call(tmp_path: Path, **fields: object) -> dict[str, Any]:
-    await Codex(recorder(tmp_path, *ANSWER)).run(a_run(tmp_path, **fields), Told())
+    await Codex(recorder(tmp_path, *ANSWER)).run(a_run(tmp_path, **fields), RecordedProgress())
     return call_of(tmp_path)
 
 
@@ -97,7 +97,7 @@ async def test_a_custom_endpoint_is_configured_as_a_provider(
 
 
 async def run_with(tmp_path: Path, session_id: str | None, *lines: object) -> tuple[Any, Any, Any, str | None]:
-    result = await Codex(recorder(tmp_path, *lines)).run(a_run(tmp_path, session_id=session_id), Told())
+    result = await Codex(recorder(tmp_path, *lines)).run(a_run(tmp_path, session_id=session_id), RecordedProgress())
     return result.usage.input_tokens, result.usage.cache_tokens, result.usage.output_tokens, result.session_id
 
 
@@ -118,12 +118,12 @@ async def test_a_sum_that_shrank_is_the_usage_of_the_run(tmp_path: Path) -> None
 
 async def test_another_thread_than_requested_is_a_lost_session(tmp_path: Path) -> None:
     program = recorder(tmp_path, {**STARTED, "thread_id": "another"}, said("ok"), completed(24, 6, 14))
-    result = await Codex(program).run(a_run(tmp_path, session_id=f"{THREAD}_20_6_10"), Told())
+    result = await Codex(program).run(a_run(tmp_path, session_id=f"{THREAD}_20_6_10"), RecordedProgress())
     assert (result.lost_session, result.session_id, result.usage.output_tokens) == (True, "another_24_6_14", 14)
 
 
 async def test_the_last_message_is_the_answer_and_the_others_are_progress(tmp_path: Path) -> None:
-    progress = Told()
+    progress = RecordedProgress()
     change = {"type": "item.completed", "item": {"type": "file_change", "changes": [{"path": "a.py"}]}}
     search = {"type": "item.started", "item": {"type": "web_search", "query": "why"}}
     mcp = {"type": "item.started", "item": {"type": "mcp_tool_call", "server": "files", "tool": "list"}}
@@ -134,13 +134,13 @@ async def test_the_last_message_is_the_answer_and_the_others_are_progress(tmp_pa
 
 async def test_an_empty_last_message_falls_back_to_the_one_before(tmp_path: Path) -> None:
     program = recorder(tmp_path, STARTED, said("first"), said(""), completed(1, 0, 1))
-    assert (await Codex(program).run(a_run(tmp_path), Told())).text == "first"
+    assert (await Codex(program).run(a_run(tmp_path), RecordedProgress())).text == "first"
 
 
 async def test_only_a_failed_turn_is_a_failure(tmp_path: Path) -> None:
     warning = {"type": "item.completed", "item": {"type": "error", "message": "careful"}}
     program = recorder(tmp_path, STARTED, warning, {"type": "error", "message": "hm"}, said("ok"), completed(1, 0, 1))
-    assert (await Codex(program).run(a_run(tmp_path), Told())).text == "ok"
+    assert (await Codex(program).run(a_run(tmp_path), RecordedProgress())).text == "ok"
     failed = {"type": "turn.failed", "error": {"message": "it broke"}}
     failure = await failure_of(Codex(recorder(tmp_path, STARTED, said("half"), failed)), a_run(tmp_path))
     assert (failure.kind, failure.reason) == (FailureKind.MESSAGE, "codex: it broke")

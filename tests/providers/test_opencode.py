@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.support.programs import a_run, call_of, recorder
-from tests.support.runs import Told, failure_of
+from tests.support.runs import RecordedProgress, failure_of
 from tinyagi.domain.limits import Usage
 from tinyagi.domain.retry import FailureKind
 from tinyagi.domain.runs import Endpoint, Permissions, Wire
@@ -30,7 +30,7 @@ def finished(cost: float = 0.5) -> dict[str, Any]:
 
 
 async def call(tmp_path: Path, **fields: object) -> dict[str, Any]:
-    await Opencode(recorder(tmp_path, said("ok"), finished())).run(a_run(tmp_path, **fields), Told())
+    await Opencode(recorder(tmp_path, said("ok"), finished())).run(a_run(tmp_path, **fields), RecordedProgress())
     return call_of(tmp_path)
 
 
@@ -103,7 +103,7 @@ async def test_an_endpoint_goes_into_the_configuration_of_the_models_vendor(
 
 
 async def test_the_parts_of_the_last_message_are_the_answer(tmp_path: Path) -> None:
-    progress = Told()
+    progress = RecordedProgress()
     tool = line("tool_use", tool="bash", state={"title": "", "input": {"command": "ls\n-l"}})
     program = recorder(
         tmp_path, said("first"), tool, finished(), said("one", "msg_2"), said("two", "msg_2"), finished()
@@ -116,7 +116,9 @@ async def test_the_parts_of_the_last_message_are_the_answer(tmp_path: Path) -> N
 
 async def test_an_error_followed_by_an_answer_is_no_failure(tmp_path: Path) -> None:
     error = {"type": "error", "sessionID": SESSION, "error": {"name": "APIError", "data": {"statusCode": 529}}}
-    assert (await Opencode(recorder(tmp_path, error, said("ok"), finished())).run(a_run(tmp_path), Told())).text == "ok"
+    assert (
+        await Opencode(recorder(tmp_path, error, said("ok"), finished())).run(a_run(tmp_path), RecordedProgress())
+    ).text == "ok"
     failure = await failure_of(Opencode(recorder(tmp_path, said("half"), error)), a_run(tmp_path))
     assert failure.kind is FailureKind.UNAVAILABLE
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.programs import a_run
 from tests.support.replay import CASES, Replay
-from tests.support.runs import Told, failure_of
+from tests.support.runs import RecordedProgress, failure_of
 from tinyagi.domain.limits import Usage
 from tinyagi.domain.retry import FailureKind
 from tinyagi.domain.runs import Endpoint, Permissions
@@ -50,7 +50,7 @@ def test_every_recorded_case_is_replayed(name: str) -> None:
 
 async def test_an_answer_is_returned_with_usage_and_session(name: str, play: Play, tmp_path: Path) -> None:
     provider, _ = play("answer")
-    progress = Told()
+    progress = RecordedProgress()
     result = await provider.run(a_run(tmp_path, model=MODELS[name]), progress)
     assert (result.text, progress.pieces) == ("good morning", ["good morning"])
     assert result.usage == SPENT[name]
@@ -59,9 +59,9 @@ async def test_an_answer_is_returned_with_usage_and_session(name: str, play: Pla
 
 
 async def test_a_resumed_session_counts_only_the_usage_of_this_run(name: str, play: Play, tmp_path: Path) -> None:
-    first = await play("answer")[0].run(a_run(tmp_path, model=MODELS[name]), Told())
+    first = await play("answer")[0].run(a_run(tmp_path, model=MODELS[name]), RecordedProgress())
     provider, replay = play("resume")
-    second = await provider.run(a_run(tmp_path, model=MODELS[name], session_id=first.session_id), Told())
+    second = await provider.run(a_run(tmp_path, model=MODELS[name], session_id=first.session_id), RecordedProgress())
     assert (second.text, second.usage, second.lost_session) == ("and good night", first.usage, False)
     [arguments] = replay.asked()
     asked = set(replay.recorded[0]["arguments"]) & set(arguments)
@@ -70,7 +70,7 @@ async def test_a_resumed_session_counts_only_the_usage_of_this_run(name: str, pl
 
 async def test_an_unknown_session_becomes_a_new_one_within_the_run(name: str, play: Play, tmp_path: Path) -> None:
     provider, replay = play("unknown_session")
-    result = await provider.run(a_run(tmp_path, session_id="01a1e230-0789-7f52-8c54-000000000000"), Told())
+    result = await provider.run(a_run(tmp_path, session_id="01a1e230-0789-7f52-8c54-000000000000"), RecordedProgress())
     assert (result.text, result.lost_session) == ("fresh", True)
     assert result.session_id
     assert "000000000000" not in result.session_id
@@ -81,13 +81,13 @@ async def test_an_unknown_session_becomes_a_new_one_within_the_run(name: str, pl
 
 async def test_an_invalid_session_id_is_not_put_on_the_command_line(name: str, play: Play, tmp_path: Path) -> None:
     provider, replay = play("answer")
-    result = await provider.run(a_run(tmp_path, session_id="--dangerous $(id)"), Told())
+    result = await provider.run(a_run(tmp_path, session_id="--dangerous $(id)"), RecordedProgress())
     assert result.lost_session
     assert "--dangerous $(id)" not in replay.asked()[0]
 
 
 async def test_a_tool_call_is_reported_in_one_line(name: str, play: Play, tmp_path: Path) -> None:
-    progress = Told()
+    progress = RecordedProgress()
     result = await play("tool")[0].run(a_run(tmp_path), progress)
     assert "hi" in result.text
     assert len(progress.pieces) == 2
@@ -131,7 +131,7 @@ async def test_the_command_line_matches_the_recorded_one(name: str, play: Play, 
         endpoint=Endpoint(base_url, "key"),
         permissions=Permissions.BYPASS,
     )
-    await provider.run(request, Told())
+    await provider.run(request, RecordedProgress())
     [arguments] = replay.asked()
     plain = [re.sub(r"/[^\"]*/tinyagi-[^/]*/", "<temporary>/", argument) for argument in arguments]
     assert plain == replay.recorded[0]["arguments"]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.runs import RequestFields, Told, a_request, failure_of
+from tests.support.runs import RecordedProgress, RequestFields, a_request, failure_of
 from tinyagi.domain.limits import Usage
 from tinyagi.domain.retry import FailureKind
 from tinyagi.domain.runs import RunLimits
@@ -23,7 +23,7 @@ def write(workspace: Path, script: str) -> None:
 
 async def run(workspace: Path, prompt: str = "hello", **fields: object) -> RunResult:
     request: RequestFields = {"workspace": workspace, "prompt": prompt, **fields}  # type: ignore[typeddict-item]
-    return await Scripted().run(a_request(**request), Told())
+    return await Scripted().run(a_request(**request), RecordedProgress())
 
 
 async def test_the_first_matching_reply_answers(tmp_path: Path) -> None:
@@ -113,7 +113,7 @@ async def test_a_failure_can_have_usage(tmp_path: Path) -> None:
 
 async def test_steps_are_reported_one_by_one_before_the_answer(tmp_path: Path) -> None:
     write(tmp_path, '[[reply]]\nsteps = ["reading {message}", "writing"]\nseconds = 0.01\nsay = "done"')
-    progress = Told()
+    progress = RecordedProgress()
     result = await Scripted().run(a_request(workspace=tmp_path), progress)
     assert (progress.pieces, result.text) == (["reading hello", "writing"], "done")
 
@@ -178,7 +178,7 @@ async def test_an_edited_script_applies_at_once(tmp_path: Path) -> None:
     provider = Scripted()
     for text in ("one", "two"):
         write(tmp_path, f'[[reply]]\nsay = "{text}"')
-        assert (await provider.run(a_request(workspace=tmp_path), Told())).text == text
+        assert (await provider.run(a_request(workspace=tmp_path), RecordedProgress())).text == text
 
 
 @pytest.mark.parametrize(

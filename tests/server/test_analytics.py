@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.server.conftest import Premises
-from tests.support.lakes import lay
+from tests.support.lakes import write_lake
 from tinyagi import wiring
 from tinyagi.client.client import AsyncClient
 
@@ -35,7 +35,7 @@ def hourly(day: int, hour: int, agent: str) -> dict[str, Any]:
 @pytest.fixture
 def lake(premises: Premises) -> Premises:
     rows = [hourly(day, hour, agent) for day in range(3) for hour in (8, 9) for agent in ("coder", "writer")]
-    lay(premises.home.lake, {"gold.agent_hourly": rows, "gold.channel_daily": []}, through_id=42)
+    write_lake(premises.home.lake, {"gold.agent_hourly": rows, "gold.channel_daily": []}, through_id=42)
     return premises
 
 
@@ -104,7 +104,7 @@ async def test_missing_pipeline_packages_are_answered_with_the_install_command(
 ) -> None:
     monkeypatch.setattr(wiring, "find_spec", lambda _: None)
     async with closed_premises.serve() as premises:
-        lay(premises.home.lake, {"gold.alerts": []})
+        write_lake(premises.home.lake, {"gold.alerts": []})
         answer = await premises.http.get("/api/analytics/alerts")
 
         assert answer.status_code == 404
@@ -145,7 +145,7 @@ async def test_the_python_client_reads_the_tables(lake: Premises) -> None:
 async def test_only_files_of_the_wanted_days_are_opened_and_the_table_version_is_cached(
     premises: Premises,
 ) -> None:
-    lay(premises.home.lake, {"gold.agent_hourly": [hourly(day, 8, "coder") for day in range(28)]})
+    write_lake(premises.home.lake, {"gold.agent_hourly": [hourly(day, 8, "coder") for day in range(28)]})
     folder = premises.home.lake / "gold" / "agent_hourly"
     for day in range(24):
         shutil.rmtree(folder / f"date={FIRST + timedelta(days=day)}")

@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 from tests.server.conftest import Premises
-from tests.support.lakes import lay
+from tests.support.lakes import write_lake
 from tests.support.log import read_all
 from tests.support.puppet import in_turn
 from tests.support.silver import silver_rows
@@ -19,7 +19,7 @@ AT_ONCE = timedelta(seconds=-1)
 async def archive(premises: Premises) -> None:
     """Write the lake as the pipeline does after it has read every event."""
     events = await read_all(premises.store.events)
-    lay(premises.home.lake, silver_rows(events), through_id=events[-1].id)
+    write_lake(premises.home.lake, silver_rows(events), through_id=events[-1].id)
     await premises.store.events.acknowledge("lake", events[-1].id)
 
 

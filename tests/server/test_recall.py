@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.server.conftest import Premises
-from tests.support.lakes import lay
+from tests.support.lakes import write_lake
 from tinyagi import wiring
 from tinyagi.agents.skills import default_skills
 from tinyagi.system.clock import wall_clock
@@ -38,7 +38,7 @@ async def archived(premises: Premises) -> None:
     """Archive the pasts of two agents, up to the head of the log."""
     pieces = [piece(1, "coder", "Invoice 4711 paid in May"), piece(2, "writer", "Invoice lost in May")]
     head = (await premises.store.events.bounds()).head
-    lay(premises.home.lake, {"gold.memory_chunks": pieces}, through_id=head)
+    write_lake(premises.home.lake, {"gold.memory_chunks": pieces}, through_id=head)
 
 
 async def ask(premises: Premises, **query: str | int) -> Any:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any, Final
 
-from tests.support.expected import Row, Told, day_of, elapsed, tell
+from tests.support.expected_silver import ExpectedSilver, Row, day_of, elapsed, expected_silver
 from tinyagi.domain.events import RecordedEvent
 from tinyagi.domain.messages import ROOM_CHANNEL
 
@@ -30,7 +30,7 @@ VARYING: Final = (
 
 def expected_gold(events: Sequence[RecordedEvent]) -> dict[str, list[Row]]:
     """Rows per table, in the order of the keys. The caller leaves out invalid events."""
-    expected = tell(events)
+    expected = expected_silver(events)
     return {
         "gold.agent_hourly": _agent_hourly(expected),
         "gold.conversations": _conversations(expected),
@@ -70,7 +70,7 @@ def cost_of(runs: Iterable[Row]) -> float:
     return float(sum((one.quantize(Decimal("1e-9"), ROUND_HALF_UP) for one in spent), Decimal(0)))
 
 
-def _agent_hourly(expected: Told) -> list[Row]:
+def _agent_hourly(expected: ExpectedSilver) -> list[Row]:
     ended = [run for run in expected.runs.values() if run["ended_at"] is not None]
     return [
         {
@@ -93,7 +93,7 @@ def _agent_hourly(expected: Told) -> list[Row]:
     ]
 
 
-def _conversations(expected: Told) -> list[Row]:
+def _conversations(expected: ExpectedSilver) -> list[Row]:
     kept = [row for row in expected.messages.values() if row["status"] != "deleted"]
     spent = defaultdict[Any, list[Row]](list)
     for run in expected.runs.values():
@@ -141,7 +141,7 @@ def _is_from_person(row: Row) -> bool:
     return row["channel"] not in PROGRAM and not row["message_id"].startswith("schedule_")
 
 
-def _handoff_edges(expected: Told) -> list[Row]:
+def _handoff_edges(expected: ExpectedSilver) -> list[Row]:
     handed = [row for row in expected.messages.values() if row["from_agent"] and row["channel"] != ROOM_CHANNEL]
     by_edge = _grouped(handed, lambda row: (row["from_agent"], row["agent"], day_of(row["created_at"])))
     return [
@@ -160,7 +160,7 @@ def _handoff_edges(expected: Told) -> list[Row]:
     ]
 
 
-def _channel_daily(expected: Told) -> list[Row]:
+def _channel_daily(expected: ExpectedSilver) -> list[Row]:
     from_people = [r for r in expected.messages.values() if r["from_agent"] is None and r["channel"] != ROOM_CHANNEL]
     sent = dict(_grouped(from_people, _channel_and_day))
     got = dict(_grouped(expected.responses.values(), _channel_and_day))
@@ -183,7 +183,7 @@ def _channel_daily(expected: Told) -> list[Row]:
     ]
 
 
-def _dead_letters(expected: Told) -> list[Row]:
+def _dead_letters(expected: ExpectedSilver) -> list[Row]:
     died = sorted((row for row in expected.messages.values() if row["deaths"]), key=lambda row: int(row["id"]))
     lined = [row | {"line": (row["last_error"] or "").strip(" ").partition("\n")[0][:200]} for row in died]
     by_cause = _grouped(lined, lambda row: (row["agent"], fingerprint(row["line"]), day_of(row["created_at"])))

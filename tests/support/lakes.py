@@ -13,7 +13,7 @@ from tinyagi.pipeline.tables.model import DATE
 from tinyagi.pipeline.tables.schema import arrow_schema
 
 
-def lay(folder: Path, tables: Mapping[str, Sequence[Mapping[str, Any]]], *, through_id: int = 1_000_000) -> Lake:
+def write_lake(folder: Path, tables: Mapping[str, Sequence[Mapping[str, Any]]], *, through_id: int = 1_000_000) -> Lake:
     """A lake with these rows; missing columns are null. Written again, a table has the new rows only."""
     lake = Lake(folder)
     pins: dict[str, Pin] = {}

@@ -45,7 +45,7 @@ def a_request(**fields: Unpack[RequestFields]) -> RunRequest:
 
 
 @dataclass(slots=True)
-class Told:
+class RecordedProgress:
     """A progress callback that keeps its texts."""
 
     pieces: list[str] = field(default_factory=list)
@@ -57,5 +57,5 @@ class Told:
 async def failure_of(provider: Provider, request: RunRequest) -> Failure:
     """Run a request that must fail, and return the failure."""
     with pytest.raises(RunFailed) as caught:
-        await provider.run(request, Told())
+        await provider.run(request, RecordedProgress())
     return caught.value.failure

@@ -23,7 +23,7 @@ USED = ("provider", "model", "input_tokens", "output_tokens", "cache_tokens", "c
 
 
 @dataclass
-class Told:
+class ExpectedSilver:
     """Expected rows of silver, as far as they follow from the log, including deleted messages."""
 
     tables: Tables = field(default_factory=Tables)
@@ -32,9 +32,9 @@ class Told:
     responses: dict[int, Row] = field(default_factory=dict)
 
 
-def tell(events: Sequence[RecordedEvent]) -> Told:
+def expected_silver(events: Sequence[RecordedEvent]) -> ExpectedSilver:
     """The expected rows; all events must be valid."""
-    expected = Told()
+    expected = ExpectedSilver()
     beside: dict[int, Row] = defaultdict(lambda: {"runs": None, "deaths": None})
     teams: dict[int, str | None] = {}
     gone: dict[int, Row] = {}
