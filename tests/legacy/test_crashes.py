@@ -86,7 +86,7 @@ async def _everything(home: Home) -> dict[str, object]:
 
 
 async def _killed_at_every_step(old: OldHome, folder: Path) -> list[Home]:
-    command = (sys.executable, "-m", "tests.legacy.dying", str(old.path), str(folder))
+    command = (sys.executable, "-m", "tests.legacy.killed_import", str(old.path), str(folder))
     process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
     try:
         printed, _ = await process.communicate()
