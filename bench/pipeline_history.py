@@ -189,7 +189,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--old-share", type=float, default=0.01, help="share of that day in old conversations")
     parser.add_argument("--days", type=int, default=90, help="length of the history")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--end-at", type=int, help="milliseconds since 1970; the last full hour unless progress_bar")
+    parser.add_argument("--end-at", type=int, help="milliseconds since 1970; the last full hour by default")
     return parser.parse_args()
 
 
