@@ -1,4 +1,4 @@
-"""Reads log files from their ends: the last lines, and new lines as they come. Files may be large."""
+"""Reads log files from their ends: the last lines, and new lines as they arrive. Files may be large."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -15,7 +15,7 @@ ALL: Final = "all"
 SUFFIX: Final = ".log"
 BLOCK: Final = 64 * 1024
 MOST_BYTES: Final = 4 * 1024 * 1024
-"""Read from one file at most, so that an endless line does not fill the memory."""
+"""Bytes read from one file at most, so that an endless line does not fill the memory."""
 MAX_LINE_CHARS: Final = 2_000
 """Characters of a line for people."""
 _FOLLOW_BLOCK: Final = 256 * 1024

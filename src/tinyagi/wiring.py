@@ -189,8 +189,8 @@ def _refuse_half_restored(home: Home) -> None:
     """Raise Conflict during a restore: the database may be missing, and opening it would create an empty one."""
     if home.restore_journal.exists():
         raise Conflict(
-            f"A restore of {home.path} is running or was interrupted. Wait until it ends; if no process runs it "
-            "any more, `tinyagi start` completes it."
+            f"A restore of {home.path} is running or was interrupted. Wait until it ends; if it was interrupted, "
+            "`tinyagi start` completes it."
         )
 
 

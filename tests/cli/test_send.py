@@ -315,4 +315,4 @@ async def test_a_wrong_argument_is_a_usage_error(remote: Remote, tmp_path: Path)
     assert "nothing to send" in nothing.stderr
     assert "leave out --url" in far.stderr
     assert "there is no file" in missing.stderr
-    assert "known are: coder" in unknown.stderr
+    assert "There are: coder" in unknown.stderr

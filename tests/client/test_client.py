@@ -103,7 +103,7 @@ async def test_a_repeated_message_is_a_conflict(premises: Premises, client: Asyn
 
 
 async def test_the_servers_error_message_reaches_the_caller(premises: Premises, client: AsyncClient) -> None:
-    with pytest.raises(Rejected, match="There is no agent or team 'nobody'; known are: coder"):
+    with pytest.raises(Rejected, match=r"There is no agent or team 'nobody'\. There are: coder"):
         await client.send(SendMessage(message="hello", agent="nobody"))
 
 

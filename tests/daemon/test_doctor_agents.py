@@ -121,7 +121,7 @@ def test_an_agent_working_in_the_home_is_a_problem(
 ) -> None:
     write_settings(agents={"spy": {"name": "Spy", "provider": "scripted", "working_directory": str(home.path)}})
 
-    found = about("Places", findings(home, environment))
+    found = about("Paths", findings(home, environment))
 
     assert found.level is Level.PROBLEM
     assert "agents.spy.working_directory" in found.found

@@ -88,7 +88,7 @@ async def test_the_process_and_its_children_are_niced(pipeline_of: MakePipeline)
 
     ending = await pipeline_of(source)(SETTINGS)
 
-    assert ending.words == (str(min(own + 7, 19)),) * 2
+    assert ending.last_lines == (str(min(own + 7, 19)),) * 2
 
 
 async def test_the_process_gets_its_home_and_no_variables_of_an_agents_run(
@@ -99,7 +99,7 @@ async def test_the_process_gets_its_home_and_no_variables_of_an_agents_run(
         source, PATH=os.environ["PATH"], TINYAGI_RUN="x:y", TINYAGI_AGENT_ID="a", TINYAGI_HOME="other"
     )
 
-    (line,) = (await pipeline(SETTINGS)).words
+    (line,) = (await pipeline(SETTINGS)).last_lines
     environment, folder, leads_a_session = json.loads(line)
 
     assert environment["TINYAGI_HOME"] == str(home.path)
@@ -120,15 +120,15 @@ async def test_the_last_lines_are_kept_without_secrets(pipeline_of: MakePipeline
 
     ending = await pipeline_of(source)(SETTINGS)
 
-    assert ending.words == (*map(str, range(21, 30)), "[2Jkey ***")
+    assert ending.last_lines == (*map(str, range(21, 30)), "[2Jkey ***")
 
 
 async def test_an_endless_line_takes_no_memory(pipeline_of: MakePipeline) -> None:
     ending = await pipeline_of("sys.stdout.write('x' * 1_000_000)")(SETTINGS)
 
     assert ending.code == 0
-    assert len(ending.words) == 10
-    assert max(map(len, ending.words)) <= 8_192
+    assert len(ending.last_lines) == 10
+    assert max(map(len, ending.last_lines)) <= 8_192
 
 
 @pytest.mark.parametrize("prefix", ["", IGNORE_SIGTERM], ids=["ends on SIGTERM", "ignores SIGTERM"])
@@ -156,7 +156,7 @@ async def test_a_missing_program_is_a_failure_with_a_reason(home: Home) -> None:
     ending = await PipelineProcess(home, {}, str, ("/nowhere/python",))(SETTINGS)
 
     assert ending.code == 1
-    assert "No such file" in ending.words[-1]
+    assert "No such file" in ending.last_lines[-1]
 
 
 async def test_a_missing_home_is_an_error(tmp_path: Path) -> None:

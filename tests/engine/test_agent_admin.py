@@ -84,7 +84,7 @@ async def test_deleting_an_agent_with_waiting_messages_needs_a_choice(house: Hou
         await house.send("one", agent="coder")
         await house.send("two", agent="coder")
         before = stored(house)
-        with pytest.raises(Conflict, match=r"2 messages wait for @coder\. Say \?messages=dead"):
+        with pytest.raises(Conflict, match=r"2 messages wait for @coder\. Use \?messages=dead"):
             await admin_of(house).delete_agent(CODER, None, by="Ada")
 
         assert stored(house) == before
@@ -121,7 +121,7 @@ async def test_waiting_messages_can_be_marked_dead(house: House) -> None:
 
 async def test_messages_move_only_to_another_known_agent(house: House) -> None:
     async with house.open(start=False):
-        with pytest.raises(InvalidInput, match="no agent @ghost to move to; known are: coder, writer, tester"):
+        with pytest.raises(InvalidInput, match=r"no agent @ghost to move to\. There are: coder, writer, tester"):
             await admin_of(house).delete_agent(CODER, MoveMessages(AgentId("ghost")), by="Ada")
         with pytest.raises(InvalidInput, match="to @coder itself"):
             await admin_of(house).delete_agent(CODER, MoveMessages(CODER), by="Ada")

@@ -98,9 +98,9 @@ async def test_each_task_runs_alone(board: TaskBoard, house: House) -> None:
     [
         (NewTask(" "), "needs a title"),
         (NewTask("x\ud800"), "half of a character"),
-        (NewTask("x", assignee="ghost"), "no agent 'ghost' to assign it to; known are: coder, writer, tester"),
+        (NewTask("x", assignee="ghost"), "no agent 'ghost' to assign it to. There are: coder, writer, tester"),
         (NewTask("x", assignee="dev"), "no agent 'dev'"),
-        (NewTask("x", assignee="coder", assignee_type=AssigneeType.TEAM), "no team 'coder' .*known are: dev"),
+        (NewTask("x", assignee="coder", assignee_type=AssigneeType.TEAM), "no team 'coder' .*There are: dev"),
         (NewTask("x", project_id=ProjectId("proj_none")), "no project proj_none"),
     ],
 )

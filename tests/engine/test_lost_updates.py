@@ -167,8 +167,8 @@ async def test_an_edit_does_not_reenable_a_single_time_sent_meanwhile(engines: T
     scheduler = engines.scheduler_of(engines.theirs)
 
     async with engines.during(editor.change(added.id, label="renamed")):
-        await scheduler.look()
-    await scheduler.look()
+        await scheduler.send_due()
+    await scheduler.send_due()
 
     (stored,) = await editor.all()
     assert (stored.label, stored.enabled, stored.next_at) == ("renamed", False, None)
@@ -180,7 +180,7 @@ async def test_the_current_text_of_a_schedule_is_sent(engines: TwoEngines) -> No
     added = await editor.add(engines.due_in_a_second())
     engines.clock.now += SECOND
 
-    async with engines.during(engines.scheduler_of(engines.mine).look()):
+    async with engines.during(engines.scheduler_of(engines.mine).send_due()):
         await editor.change(added.id, message="do it well")
 
     assert [message.message for message in await engines.house.messages()] == ["do it well"]
@@ -192,7 +192,7 @@ async def test_the_next_time_follows_the_current_cron_expression(engines: TwoEng
     assert added.next_at is not None
     engines.clock.now = added.next_at
 
-    async with engines.during(engines.scheduler_of(engines.mine).look()):
+    async with engines.during(engines.scheduler_of(engines.mine).send_due()):
         engines.clock.now -= SECOND
         edited = await editor.change(added.id, cron="*/30 * * * *")
         assert edited.next_at == added.next_at
@@ -209,7 +209,7 @@ async def test_skipping_a_due_time_keeps_a_concurrent_edit(engines: TwoEngines) 
     await engines.house.send("@coder first", message_id=f"schedule_{added.id}_{added.next_at}")
     engines.clock.now = added.next_at or 0
 
-    async with engines.during(engines.scheduler_of(engines.mine).look(), passing=1):
+    async with engines.during(engines.scheduler_of(engines.mine).send_due(), passing=1):
         await editor.change(added.id, label="reports", message="another text")
 
     (stored,) = await editor.all()
@@ -225,9 +225,9 @@ async def test_a_schedule_disabled_meanwhile_stays_disabled(engines: TwoEngines,
     await engines.house.send("@coder first", message_id=f"schedule_{added.id}_{added.next_at}")
     engines.clock.now = added.next_at or 0
 
-    async with engines.during(engines.scheduler_of(engines.mine).look(), passing):
+    async with engines.during(engines.scheduler_of(engines.mine).send_due(), passing):
         await editor.change(added.id, enabled=False)
-    await engines.scheduler_of(engines.mine).look()
+    await engines.scheduler_of(engines.mine).send_due()
 
     (stored,) = await editor.all()
     assert (stored.enabled, stored.next_at) == (False, None)
@@ -239,7 +239,7 @@ async def test_a_schedule_removed_meanwhile_does_not_come_back(engines: TwoEngin
     added = await editor.add(engines.due_in_a_second())
     engines.clock.now += SECOND
 
-    async with engines.during(engines.scheduler_of(engines.mine).look(), passing):
+    async with engines.during(engines.scheduler_of(engines.mine).send_due(), passing):
         await editor.remove(added.id)
 
     assert await editor.all() == ()

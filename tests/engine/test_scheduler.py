@@ -40,7 +40,7 @@ class ScheduleSetup:
         """Advance the clock, run the scheduler once, and return the texts it sends."""
         before = len(await self.house.messages())
         self.clock.advance(pause)
-        await self.scheduler.look()
+        await self.scheduler.send_due()
         return [message.message for message in (await self.house.messages())[before:]]
 
 
@@ -141,7 +141,7 @@ async def test_two_engines_send_once_for_each_due_time(setup: ScheduleSetup) -> 
         other = Scheduler(engine.store, engine.inbox, setup.clock)
         for _ in range(3):
             setup.clock.advance(HOUR)
-            await asyncio.gather(setup.scheduler.look(), other.look())
+            await asyncio.gather(setup.scheduler.send_due(), other.send_due())
     texts = [message.message for message in await setup.house.messages()]
 
     assert (texts.count("do it"), texts.count("write the report")) == (20, 3)
@@ -161,7 +161,7 @@ async def test_an_edit_after_the_clock_was_set_back_sends_nothing_again(setup: S
     await setup.after(HOUR)
     setup.clock.advance(-2 * HOUR)
     edited = await setup.editor.change(added.id, timezone="Europe/Berlin")
-    with pytest.raises(InvalidInput, match="which is over: choose a later instant"):
+    with pytest.raises(InvalidInput, match="which is in the past: choose a later instant"):
         await setup.editor.change(once.id, enabled=True)
 
     assert added.next_at is not None
@@ -243,7 +243,7 @@ async def test_a_reenabled_schedule_does_not_send_missed_times(setup: ScheduleSe
 async def test_a_past_single_time_cannot_be_reenabled(setup: ScheduleSetup) -> None:
     added = await setup.due_in(MINUTE)
     await setup.after(MINUTE)
-    with pytest.raises(InvalidInput, match="runAt is 2027-01-15T08:01:00Z, which is over"):
+    with pytest.raises(InvalidInput, match="runAt is 2027-01-15T08:01:00Z, which is in the past"):
         await setup.editor.change(added.id, enabled=True)
     again = setup.clock.now + 60_000
     await setup.editor.change(added.id, enabled=True, run_at=again)
@@ -271,9 +271,9 @@ async def test_an_invalid_schedule_is_refused(setup: ScheduleSetup) -> None:
     added = await setup.editor.add(HOURLY)
     with pytest.raises(Conflict, match="hourly"):
         await setup.editor.add(HOURLY)
-    with pytest.raises(InvalidInput, match="known are: coder, writer, tester, dev"):
+    with pytest.raises(InvalidInput, match="There are: coder, writer, tester, dev"):
         await setup.editor.add(replace(HOURLY, label="b", agent_id=AgentId("ghost")))
-    with pytest.raises(InvalidInput, match="known are"):
+    with pytest.raises(InvalidInput, match="There are"):
         await setup.editor.change(added.id, agent_id=AgentId("ghost"))
     with pytest.raises(InvalidInput, match="wrong in its hour"):
         await setup.editor.change(added.id, cron="0 99 * * *")

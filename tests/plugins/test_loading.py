@@ -205,7 +205,7 @@ async def test_invalid_plugin_folders_are_skipped_and_logged(home: PluginHome, l
 
     assert [plugin.name for plugin in plugins.loaded] == ["good"]
     assert [record.getMessage() for record in log.records] == [
-        f"Plugin {home.folder / 'Bad Name'} is skipped: name it with small letters, digits, - and _.",
+        f"Plugin {home.folder / 'Bad Name'} is skipped: name it with lowercase letters, digits, - and _.",
         f"Plugin {home.folder / 'empty'} is skipped: it has no plugin.py.",
     ]
 
@@ -288,6 +288,6 @@ async def test_broken_entry_points_are_skipped(
     assert {record.getMessage() for record in log.records} == {
         f"Plugin good of entry_point_good (entry_point_good 1.2) is skipped: {good.origin} takes precedence.",
         "Plugin entry_point_named_badly (entry_point_named_badly 1.2) is skipped: "
-        "name it with small letters, digits, - and _.",
+        "name it with lowercase letters, digits, - and _.",
         "Plugin gone is skipped: ModuleNotFoundError: No module named 'entry_point_gone'.",
     }

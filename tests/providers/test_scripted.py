@@ -164,7 +164,7 @@ async def test_an_agent_without_a_script_explains_how_to_connect_a_model(tmp_pat
 
 async def test_a_message_without_a_matching_reply_gets_a_notice(tmp_path: Path) -> None:
     write(tmp_path, '[[reply]]\nwhen = "never"\nsay = "x"')
-    assert "No reply in the script of @coder fits." in (await run(tmp_path)).text
+    assert "No reply in the script of @coder matches." in (await run(tmp_path)).text
 
 
 async def test_the_message_placeholder_omits_the_shared_context(tmp_path: Path) -> None:

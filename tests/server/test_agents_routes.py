@@ -98,7 +98,7 @@ INVALID_AGENTS: Final[Sequence[tuple[str, str, str]]] = (
     ("coder", '{"timeout_seconds": -1}', "agents.coder.timeout_seconds"),
     ("coder", '{"timeout_seconds": 1e999}', "agents.coder.timeout_seconds"),
     ("coder", '{"hints": NaN}', "number is infinite"),
-    ("coder", '{"working_directory": "~nobody-of-this-name/x"}', "leads nowhere"),
+    ("coder", '{"working_directory": "~nobody-of-this-name/x"}', "cannot be resolved"),
     ("coder", '{"working_directory": "a\\u0000b"}', "NUL character"),
     ("coder", '{"api_key": "••••cdef"}', "masked value"),
     ("dev", '{"name": "Dev", "provider": "scripted"}', "an agent has this id already"),
@@ -375,7 +375,7 @@ async def test_an_unknown_agent_is_not_found(premises: Premises) -> None:
         answer = await premises.http.request(method, f"/api/agents/ghost/{path}", json=body)
 
         assert answer.status_code == 404
-        assert answer.json() == {"error": "There is no agent @ghost. List the agents to see which there are."}
+        assert answer.json() == {"error": "There is no agent @ghost. List the agents to see their names."}
         assert not workspace_of(premises, "ghost").exists()
 
 

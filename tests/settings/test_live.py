@@ -45,7 +45,7 @@ async def follow(live: LiveSettings, rejections: Rejections) -> None:
     """Follow the file as the engine does: again after an error."""
     while True:
         with contextlib.suppress(StoreBusy):
-            async for _ in live.keep_looking(rejections):
+            async for _ in live.keep_polling(rejections):
                 pass
 
 

@@ -213,7 +213,7 @@ def test_ids_are_checked_in_every_section(section: str, name: str) -> None:
 
     found = problems({section: {name: fields[section]}})
 
-    assert found[0].startswith(f"{section}.{name}: {name!r} is not an id; use up to 64 small letters")
+    assert found[0].startswith(f"{section}.{name}: {name!r} is not an id; use up to 64 lowercase letters")
 
 
 def test_unknown_members_and_leaders_of_a_team_are_refused() -> None:
@@ -256,8 +256,8 @@ def test_a_wire_is_refused_for_other_harnesses_than_api() -> None:
         ),
         (agent(heartbeat=True), "agents.coder.heartbeat: true is not an object: use {…}"),
         ({"agents": []}, "agents: this list is not an object: use {…}"),
-        ({"queue": {"max_runs": 0}}, "queue.max_runs: 0 is too small, the least is 1"),
-        ({"queue": {"max_runs": 10**9}}, "queue.max_runs: 1000000000 is too large, the most is 1000"),
+        ({"queue": {"max_runs": 0}}, "queue.max_runs: 0 is too small, the minimum is 1"),
+        ({"queue": {"max_runs": 10**9}}, "queue.max_runs: 1000000000 is too large, the maximum is 1000"),
         ({"queue": {"max_runs": "8"}}, "queue.max_runs: '8' is not a whole number"),
         ({"queue": {"max_runs": True}}, "queue.max_runs: true is not a whole number"),
         ({"queue": {"max_runs": 8.5}}, "queue.max_runs: 8.5 is not a whole number"),
@@ -266,7 +266,7 @@ def test_a_wire_is_refused_for_other_harnesses_than_api() -> None:
         ({"responses": {"suffix": 1}}, "responses.suffix: 1 is neither true nor false"),
         ({"plugins": {"disabled": "x"}}, "plugins.disabled: 'x' is not a list: use […]"),
         ({"channels": {"enabled": {"a": 1}}}, "channels.enabled: this object is not a list: use […]"),
-        ({"limits": {"daily_cost": -1}}, "limits.daily_cost: -1 is too small, the least is 0"),
+        ({"limits": {"daily_cost": -1}}, "limits.daily_cost: -1 is too small, the minimum is 0"),
         (
             {"custom_providers": {"x": {"base_url": "https://x.example"}}},
             "custom_providers.x.harness: is missing",

@@ -342,7 +342,7 @@ def test_waiting_for_the_lock_times_out(home: Home) -> None:
     with (
         settings_file.locked(home.settings_file),
         pytest.raises(SettingsBusy, match=r"keeps .*settings\.json locked"),
-        settings_file.locked(home.settings_file, patience=timedelta()),
+        settings_file.locked(home.settings_file, timeout=timedelta()),
     ):
         pytest.fail("the lock is held twice")
 

@@ -195,7 +195,7 @@ def test_an_ambiguous_person_is_refused() -> None:
     assert identify(Person("web", "Ada"), seen | {SenderAlias("web", "Ada")}).channel == "web"
     with pytest.raises(NotFound, match="'Bob' on web"):
         identify(Person("web", "Bob"), seen)
-    with pytest.raises(InvalidInput, match="whom to forget"):
+    with pytest.raises(InvalidInput, match="person to forget"):
         Person("web").check()
 
 

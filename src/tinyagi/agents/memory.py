@@ -1,6 +1,6 @@
 """The index of an agent's memory: names and summaries of the Markdown files below its `memory/`.
 
-Agents write these files, so their number, depth, size and content are bounded here, not trusted.
+Agents write these files, so nothing in them is trusted: number, depth, size and content are bounded here.
 """
 
 import os

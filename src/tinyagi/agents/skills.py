@@ -131,7 +131,7 @@ def _sync_one(folder: Path, skill: DefaultSkill, written: str | None) -> _Step:
 def _copy(place: Path, file: Path, skill: DefaultSkill) -> _Step:
     with as_workspace_error(place):
         place.mkdir(exist_ok=True)
-    # If the file exists now, another TinyAGI process most likely wrote it; if not, the next sync sees it by the hash.
+    # If the file exists now, another TinyAGI process probably wrote it; if not, the next sync finds a different hash.
     return _Step.COPIED if create_text(file, skill.text) else _Step.CURRENT
 
 

@@ -155,7 +155,7 @@ def as_workspace_error(path: Path) -> Iterator[None]:
 
 def _explanation(error: OSError) -> tuple[str, str]:
     if isinstance(error, PermissionError) or error.errno == errno.EROFS:
-        return "is not accessible for this user", "Make it readable and writable, or choose another working_directory"
+        return "is not accessible to this user", "Make it readable and writable, or choose another working_directory"
     if isinstance(error, NotADirectoryError | FileExistsError):
         return "should be a folder, or be inside one, but a file is in the way", "Move that file away"
     if isinstance(error, IsADirectoryError) or error.errno == errno.EINVAL:

@@ -5,7 +5,7 @@ from typing import Final
 from tinyagi.api.base import ID
 
 _TERMS: Final = (
-    ("Say ?messages=dead", "Add --messages dead"),
+    ("Use ?messages=dead", "Add --messages dead"),
     ("?messages=move:", "--messages move:"),
     ("runAt", "--at"),
     ("either cron, to", "either --cron, to"),
@@ -14,7 +14,7 @@ _TERMS: Final = (
     ("/api/queue/agents lists", "`tinyagi agent list` lists"),
     ("/api/teams lists", "`tinyagi team list` lists"),
     ("/api/conversations lists", "`tinyagi trace` lists"),
-    ("List the agents to see which there are.", "`tinyagi agent list` lists them."),
+    ("List the agents to see their names.", "`tinyagi agent list` lists them."),
     (f"String should match pattern '{ID}'", "use lowercase letters, digits, - and _"),
 )
 

@@ -33,7 +33,7 @@ OUTPUT: Final = "daemon.out"
 START_TIMEOUT: Final = timedelta(seconds=30)
 
 MARGIN: Final = timedelta(seconds=10)
-"""Time to write what is left and close the store, on top of the grace periods of runs."""
+"""Time for the last writes and to close the store, on top of the grace periods of runs."""
 AFTER_KILL: Final = timedelta(seconds=10)
 QUERY_TIMEOUT: Final = 2.0
 """Seconds for one answer."""
@@ -142,7 +142,7 @@ def stop_timeout(settings: Settings) -> timedelta:
 
 
 def stop_daemon(home: Home, say: Say, timeout: timedelta) -> DaemonInfo | None:
-    """Stop the home's daemon and return what it was; None when there is none."""
+    """Stop the home's daemon and return its former state; None when there is none."""
     daemon = find_settled_daemon(home)
     if daemon.state in {DaemonState.ABSENT, DaemonState.STALE}:
         return None

@@ -54,7 +54,7 @@ class LogWriter:
         try:
             self._queue.put_nowait((line, shown))
         except queue.Full:
-            self._dropped.add("they came faster than the disk could write")
+            self._dropped.add("they arrived faster than the disk could write")
 
     def close(self) -> None:
         """Write the queued lines, for a few seconds at most."""
@@ -186,7 +186,7 @@ def _line_of(record: logging.LogRecord) -> LogLine:
 
 
 def _bounded(text: str) -> str:
-    """Cut the text and end it with "…", which tells the redaction that a secret may be cut as well."""
+    """Cut the text and end it with "…", so that the redaction expects a secret to be cut as well."""
     return text if len(text) <= MAX_CHARS else f"{text[:MAX_CHARS]}…"
 
 
@@ -254,7 +254,7 @@ class PrintToLog(io.TextIOBase):
         return "utf-8"
 
     def _log_line(self, line: str) -> None:
-        # A handler that prints while it handles a line would recurse without end.
+        # A handler that prints while it handles a line would recurse forever.
         if line.strip() and not getattr(self._thread_state, "is_logging", False):
             self._thread_state.is_logging = True
             try:

@@ -38,7 +38,7 @@ _console_log = logging.getLogger("tinyagi.daemon")
 
 
 def set_switch_interval() -> None:
-    """Let threads take turns sooner than by Python's default.
+    """Let threads switch more often than by Python's default.
 
     The store's writer thread needs the GIL back after every statement and would wait for the event loop each time:
     that costs an eighth of the throughput, measured with short runs.
@@ -103,7 +103,7 @@ def serve_until_stopped(home: Home, say: Print, *, show: Print | None, level: in
 
 
 def drop_run_env(arguments: Sequence[str]) -> None:
-    """Restart the process without the variables of an agent's run: /proc shows its first environment for ever."""
+    """Restart the process without the variables of an agent's run: /proc shows its first environment until it ends."""
     environment = snapshot()
     cleaned = without_run_variables(environment)
     if cleaned != environment:

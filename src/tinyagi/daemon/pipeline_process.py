@@ -74,7 +74,7 @@ class PipelineProcess:
         except asyncio.CancelledError:
             await _terminate(process, exited)
             raise
-        return PipelineExit(result.code, tuple(map(self._redact, result.words)))
+        return PipelineExit(result.code, tuple(map(self._redact, result.last_lines)))
 
     def _spawn(self, nice: int) -> subprocess.Popen[bytes]:
         # In a new session the run does not get the terminal's signals, and all its processes can be found.

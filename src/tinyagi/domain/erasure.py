@@ -1,7 +1,7 @@
 """Erasing a person: which rows and conversations are theirs, and how their events are redacted.
 
 Rows, ids, instants and figures stay; texts are removed, and the person becomes a pseudonym. An erasure names no person:
-it identifies them by hashes that only the home's own key can make, so its record may be kept for ever.
+it identifies them by hashes that only the home's own key can make, so its record may be kept forever.
 """
 
 import hashlib
@@ -44,7 +44,7 @@ class Person:
 
     def check(self) -> None:
         if not self.sender and not self.sender_id:
-            raise InvalidInput("Say whom to forget: give the sender's name or the sender's id on the channel.")
+            raise InvalidInput("Name the person to forget: give the sender's name or the sender's id on the channel.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class Erasure:
-    """The record of one erasure: enough to repeat it on events that turn up later."""
+    """The record of one erasure: enough to repeat it on events that arrive later."""
 
     pseudonym: str
     channel: str
@@ -182,7 +182,7 @@ class Redaction:
     def _is_about_person(self, kind: str, event: Any) -> bool:
         """For events outside any conversation: a room line, or a row that is older than the event log.
 
-        A history line has only the sender's name; its message decides whose it is.
+        A history line has only the sender's name; `covers` decides by its message id.
         """
         row = event.get(_ROW_FIELD[kind]) if isinstance(event, dict) else None
         if not isinstance(row, dict) or event.get("table") == "agent_messages":
@@ -263,10 +263,10 @@ def redact_event(
     return payload
 
 
-def identify(person: Person, sightings: Iterable[SenderAlias]) -> Identity:
-    """The one person that matches these sightings; raise NotFound for none, Conflict for several."""
-    matching = {sighting for sighting in sightings if _matches(person, sighting)}
-    chats = {sighting for sighting in matching if sighting.channel != ROOM_CHANNEL} or matching
+def identify(person: Person, aliases: Iterable[SenderAlias]) -> Identity:
+    """The one person among the aliases that matches; raise NotFound for none, Conflict for several."""
+    matching = {alias for alias in aliases if _matches(person, alias)}
+    chats = {alias for alias in matching if alias.channel != ROOM_CHANNEL} or matching
     with_id = {(seen.channel, seen.sender_id) for seen in chats if seen.sender_id is not None}
     names_with_id = {(seen.channel, seen.sender) for seen in chats if seen.sender_id is not None}
     # A row without the channel's id belongs to the person whose other rows have both name and id.
@@ -282,18 +282,18 @@ def identify(person: Person, sightings: Iterable[SenderAlias]) -> Identity:
             f"{_describe(person)} matches {len(listed)} people: {', '.join(listed)}. Name one by channel and sender id."
         )
     channel, sender_id = next(iter(with_id), (next(iter(without_id), ("", ""))[0], None))
-    return Identity(channel, sender_id, frozenset(sighting.sender for sighting in matching))
+    return Identity(channel, sender_id, frozenset(alias.sender for alias in matching))
 
 
-def _matches(person: Person, sighting: SenderAlias) -> bool:
-    if sighting.sender.startswith(PREFIX):
+def _matches(person: Person, alias: SenderAlias) -> bool:
+    if alias.sender.startswith(PREFIX):
         return False
     by_id = person.sender_id is not None
-    same_sender = sighting.sender_id == person.sender_id if by_id else sighting.sender == person.sender
-    same_channel = person.channel is None or sighting.channel in {person.channel, ROOM_CHANNEL}
+    same_sender = alias.sender_id == person.sender_id if by_id else alias.sender == person.sender
+    same_channel = person.channel is None or alias.channel in {person.channel, ROOM_CHANNEL}
     return same_sender and same_channel
 
 
 def _describe(person: Person) -> str:
-    who = f"id {person.sender_id}" if person.sender_id is not None else repr(person.sender)
-    return who if person.channel is None else f"{who} on {person.channel}"
+    name = f"id {person.sender_id}" if person.sender_id is not None else repr(person.sender)
+    return name if person.channel is None else f"{name} on {person.channel}"

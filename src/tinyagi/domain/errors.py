@@ -2,7 +2,7 @@
 
 
 class TinyAGIError(Exception):
-    """Root of the tree. The edge of a process catches it and prints a sentence instead of a stack trace."""
+    """Root of the tree. The top level of a process catches it and prints a sentence instead of a stack trace."""
 
 
 class RefusedRequest(TinyAGIError):

@@ -12,7 +12,7 @@ _BYTE_ORDER_MARK: Final = "\ufeff"
 
 
 class EventTooLong(TinyAGIError):
-    """A line or an event exceeds the limit; reading on would fill the memory."""
+    """A line or an event exceeds the limit that keeps memory bounded."""
 
 
 class ServerEvent(NamedTuple):
@@ -20,7 +20,7 @@ class ServerEvent(NamedTuple):
     """Empty when the stream sends none."""
     data: str
     id: str | None = None
-    """None when the event has no id of its own."""
+    """None when the event has no id."""
 
 
 class EventReader:

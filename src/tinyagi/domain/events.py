@@ -133,7 +133,7 @@ class MessageFailed(Event):
     reason: str
     available_at: int
     usage: Usage | None = None
-    """What the failed run used; recorded once per run, with its primary message."""
+    """The usage of the failed run; recorded once per run, with its primary message."""
 
 
 @dataclass(frozen=True, slots=True)

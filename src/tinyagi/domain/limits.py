@@ -41,12 +41,12 @@ class Brakes:
 def loop_notice(agent: str, refused: tuple[str, ...], brake: Brake) -> str:
     """The notice to the person when a brake refused an agent's hand-offs."""
     names = ", ".join(f"@{name}" for name in dict.fromkeys(refused))
-    return f"@{agent} wanted to hand on to {names}, but a limit stopped it: {brake.reason}. Write again to go on."
+    return f"@{agent} wanted to hand work to {names}, but a limit stopped it: {brake.reason}. Write again to continue."
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a run used; None where the provider does not report it."""
+    """The usage of a run; None where the provider does not report it."""
 
     input_tokens: int | None = None
     output_tokens: int | None = None
@@ -73,7 +73,7 @@ class Price:
 
 @dataclass(frozen=True, slots=True)
 class Charge:
-    """What one run adds to a day's spend in each of its scopes."""
+    """The amount that one run adds to a day's spend in each of its scopes."""
 
     day: str
     scopes: tuple[str, ...]
@@ -89,7 +89,7 @@ class Spent:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """Per day; None is no limit."""
+    """Per day; None means no limit."""
 
     cost: float | None = None
     tokens: int | None = None
@@ -152,6 +152,6 @@ class Retention:
     events: timedelta = timedelta(days=7)
     unfetched: timedelta = timedelta(days=7)
     history: timedelta = timedelta(days=30)
-    """Lines of histories and rooms; without a lake they stay for ever."""
+    """Lines of histories and rooms; without a lake they stay forever."""
     dead: timedelta = timedelta(days=90)
-    """Dead messages and failed responses; without a lake they stay for ever."""
+    """Dead messages and failed responses; without a lake they stay forever."""

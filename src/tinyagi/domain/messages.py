@@ -1,4 +1,4 @@
-"""Messages: what the queue stores, the thread each belongs to, and which messages share a run."""
+"""Messages: their form in the queue, the thread each belongs to, and which of them share a run."""
 
 from collections.abc import Iterable
 from enum import StrEnum
@@ -50,7 +50,7 @@ class NewMessage(NamedTuple):
     hop: int = 0
     priority: int = 0
     available_at: int = 0
-    """The earliest instant of its run; 0 is at once, even after the clock was set back."""
+    """The earliest instant of its run; 0 means at once, even after the clock was set back."""
     thread: str | None = None
     """None derives one thread per channel and person."""
     facts: "tuple[Event, ...]" = ()
@@ -61,9 +61,9 @@ class NewMessage(NamedTuple):
         if not self.agent:
             raise InvalidInput("A message needs an agent: route it first.")
         if not is_valid_id(self.agent):
-            raise InvalidInput(f"{self.agent!r} is not an agent id: use small letters, digits, - and _.")
+            raise InvalidInput(f"{self.agent!r} is not an agent id: use lowercase letters, digits, - and _.")
         if not is_valid_id(self.channel):
-            raise InvalidInput(f"{self.channel!r} is not a channel name: use small letters, digits, - and _.")
+            raise InvalidInput(f"{self.channel!r} is not a channel name: use lowercase letters, digits, - and _.")
         if self.message_id is not None and not 0 < len(self.message_id) <= MAX_MESSAGE_ID:
             raise InvalidInput(
                 f"A messageId has 1 to {MAX_MESSAGE_ID} characters, this one has {len(self.message_id)}."

@@ -37,7 +37,7 @@ ALIASES: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
 DEFAULT_MODELS: Final[Mapping[Wire, str]] = MappingProxyType(
     {Wire.OPENAI: _GPT["gpt"], Wire.ANTHROPIC: _CLAUDE["sonnet"]}
 )
-"""Models for the official endpoints, which have no default of their own."""
+"""Models for the official endpoints, which have no default model."""
 
 _FAMILIES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {

@@ -25,7 +25,7 @@ class FailureKind(StrEnum):
     UNAVAILABLE = "unavailable"
     """The provider cannot work now: 429, usage limit, authentication, missing program, 5xx."""
     TIMEOUT = "timeout"
-    """A limit fired. Worth one further try at most, whatever the earlier attempts failed of."""
+    """A time limit ended the run. `timeout_attempts` counts all earlier attempts, whatever made them fail."""
     CRASH = "crash"
     """The process that held the claim is gone."""
 

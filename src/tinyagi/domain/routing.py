@@ -1,4 +1,4 @@
-"""Who receives a text: the prefix and tags of a person's message, the hand-offs and room posts of an agent's answer."""
+"""Routing: the receivers of a person's message, by prefix and tags, and of an agent's hand-offs and room posts."""
 
 import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -141,7 +141,7 @@ def room_posts(text: str, roster: Roster) -> tuple[Post, ...]:
 
 
 def _bounded(posts: Sequence[Post]) -> tuple[Post, ...]:
-    """Each post is a message for every member, so a text of many tags must not become as many messages."""
+    """Bound the posts of one text: each post becomes a message for every member of its room."""
     joined: dict[TeamId, list[str]] = {}
     for post in posts[MAX_POSTS:]:
         joined.setdefault(post.team, []).append(post.text)

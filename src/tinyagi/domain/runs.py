@@ -157,7 +157,7 @@ class Wire(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where requests go and with which key; None is the provider's own default."""
+    """The address and the key of requests; None means the provider's own default."""
 
     base_url: str | None = None
     api_key: str | None = field(default=None, repr=False)

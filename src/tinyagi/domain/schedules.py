@@ -25,7 +25,7 @@ class NewSchedule:
     sender: str = SENDER
     enabled: bool = True
     timezone: str | None = None
-    """An IANA name; None is the machine's own zone."""
+    """An IANA name; None means the machine's zone."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""A run in progress and what ends it early: a person, a lost lease, a newer message, shutdown.
+"""A run in progress, and everything that can end it early: a person, a lost lease, a newer message, shutdown.
 
 Also the log fields of the current run.
 """

@@ -168,9 +168,9 @@ class AgentAdmin:
 
         def change(stored: Mapping[str, object]) -> Mapping[str, object]:
             nonlocal leaders
-            departure = agent_removal(stored, agent)
-            leaders = departure.leaders
-            return departure.patch
+            removal = agent_removal(stored, agent)
+            leaders = removal.leaders
+            return removal.patch
 
         await self._settings.edit(change)
         return leaders
@@ -191,14 +191,14 @@ class AgentAdmin:
             raise InvalidInput(f"The messages of @{agent} cannot move to @{agent} itself. Name another agent.")
         agents = agents_of(self._settings.raw)
         if waiting.agent not in agents:
-            raise InvalidInput(f"There is no agent @{waiting.agent} to move to; known are: {', '.join(agents)}.")
+            raise InvalidInput(f"There is no agent @{waiting.agent} to move to. There are: {', '.join(agents)}.")
 
     async def _check_waiting(self, agent: AgentId, waiting: MoveMessages | EndMessages | None) -> None:
         count = await self._waiting(agent)
         if count and waiting is None:
             raise Conflict(
                 f"{count} {'message waits' if count == 1 else 'messages wait'} for @{agent}. "
-                "Say ?messages=dead to end them, or ?messages=move:<agent> to move them to another agent."
+                "Use ?messages=dead to end them, or ?messages=move:<agent> to move them to another agent."
             )
 
     async def _waiting(self, agent: AgentId) -> int:

@@ -1,4 +1,4 @@
-"""What an agent's text becomes: hand-offs, room posts, and the response with its files. Also proactive messages."""
+"""Turns an agent's text into hand-offs, room posts and a response with files. Also sends proactive messages."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -59,7 +59,7 @@ def room_post(text: str, team: Team, sender: str, rules: EffectiveSettings) -> R
 
 
 def team_chain_of(handoffs: tuple[Handoff, ...], message: Message, roster: Roster) -> TeamChainStart | None:
-    """The first hand-off makes a conversation its team's, unless it was sent to a team in the first place."""
+    """The team chain that the first hand-off starts; None when the conversation belongs to a team already."""
     if not handoffs or message.conversation_team is not None or handoffs[0].team is None:
         return None
     return chain_start(roster.teams[handoffs[0].team])
@@ -165,12 +165,11 @@ class Outbox:
 
 
 def _context(new: NewResponse, agent: AgentId) -> HookContext:
-    nothing = MessageId("")
     return HookContext(
         agent=agent,
         channel=new.channel,
         sender=new.sender,
         sender_id=new.sender_id,
-        message_id=nothing,
-        conversation_id=ConversationId(nothing),
+        message_id=MessageId(""),
+        conversation_id=ConversationId(""),
     )

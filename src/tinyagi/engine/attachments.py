@@ -63,7 +63,7 @@ def _without(text: str, spans: Sequence[tuple[int, int]]) -> str:
 
 
 def checked_file(name: str, folders: Sequence[Path], files: Path, largest: int, kind: str = SENT) -> str:
-    """The path of a file that may be sent, as `take_file` returns it; raise InvalidInput when there is none."""
+    """Like `take_file`, but raise InvalidInput when the file may not be sent."""
     found = take_file(name, folders, files, largest, kind)
     if isinstance(found, str):
         raise InvalidInput(f"The file is {found}.")
@@ -71,10 +71,10 @@ def checked_file(name: str, folders: Sequence[Path], files: Path, largest: int, 
 
 
 def take_file(name: str, folders: Sequence[Path], files: Path, largest: int, kind: str = SENT) -> Path | str:
-    """A file that may be sent, or the reason why not: it has to be below one of the folders or in `files`.
+    """The path of a file that may be sent, or the reason why not. The file must be in `files` or one of the folders.
 
-    Links are resolved first and their target counts; after that no link is followed. A file in `files` belongs to the
-    home and is sent as it is; any other is copied into a new folder below `files/<kind>`, so that it keeps its name.
+    Links are resolved first and their target is checked; after that no link is followed. A file in `files` belongs to
+    the home and is sent as it is; any other is copied into a new folder below `files/<kind>`, so it keeps its name.
     """
     try:
         path = ((folders[0] if folders else files) / Path(name).expanduser()).resolve()

@@ -1,6 +1,6 @@
 """Tasks that run as long as the engine: restarted after a fault, stopped together, each with a visible state.
 
-Also `wait_until`, with which their loops wait for an instant or a change.
+Also `wait_until`, which their loops use to wait for an instant or a change.
 """
 
 import asyncio
@@ -59,7 +59,7 @@ class SupervisedTasks:
         self._tasks[name] = asyncio.create_task(self._supervise(name, loop, state), name=name)
 
     async def stop(self, *names: str) -> None:
-        """End these tasks, or all without a name, and wait for their end."""
+        """End these tasks, or all when none is named, and wait for their end."""
         tasks = [self._tasks.pop(name) for name in names or tuple(self._tasks) if name in self._tasks]
         for task in tasks:
             task.cancel()

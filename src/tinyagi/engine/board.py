@@ -1,4 +1,4 @@
-"""The board as people and agents change it: checked, and with the message that sends a task to its assignee."""
+"""Changes of the board: checks them, and makes the message that sends a task to its assignee."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -35,7 +35,7 @@ class TaskBoard:
         self._effective = effective
 
     async def add_project(self, new: NewProject) -> Project:
-        """Raise InvalidInput, and Conflict when its prefix is taken."""
+        """Raise InvalidInput for an invalid project, and Conflict when its prefix is taken."""
         _check_texts("A project needs a name.", new.name, new.description, new.color)
         return await self._board.add_project(new)
 
@@ -45,7 +45,7 @@ class TaskBoard:
         return await self._board.change_project(project, fields)
 
     async def add_task(self, new: NewTask) -> Task:
-        """Raise InvalidInput for what cannot be a task, among it an assignee or a project that is not there."""
+        """Raise InvalidInput for an invalid task, also when its assignee or project does not exist."""
         _check_texts("A task needs a title.", new.title, new.description)
         new = replace(new, assignee_type=self._assignee_type(new.assignee, new.assignee_type))
         return await self._board.add_task(new, work=self._work)
@@ -53,7 +53,7 @@ class TaskBoard:
     async def change_task(self, task: TaskId, **fields: Unpack[TaskFields]) -> Task:
         """Change some fields; raise InvalidInput or NotFound."""
         _check_texts("A task needs a title.", fields.get("title"), fields.get("description"))
-        # A task keeps an assignee who is gone until it is assigned again or starts.
+        # A task may keep a deleted assignee until it is reassigned or starts.
         check = self._check_assignee if fields.keys() & {"assignee", "assignee_type"} else None
         return await self._board.change_task(task, fields, check=check, work=self._work)
 
@@ -80,18 +80,18 @@ class TaskBoard:
         self._assignee_type(task.assignee, task.assignee_type)
 
     def _assignee_type(self, assignee: str | None, named: AssigneeType | None) -> AssigneeType | None:
-        """What the assignee is, an agent when nothing is said; raise InvalidInput when there is none of that name."""
+        """The type of the assignee, by default an agent; raise InvalidInput when there is none with this name."""
         if assignee is None:
             return None
         roster = self._effective.current.roster
         if named is AssigneeType.TEAM:
             if TeamId(assignee) not in roster.teams:
                 raise InvalidInput(
-                    f"There is no team {assignee!r} to assign it to; known are: {_listed(roster.teams)}."
+                    f"There is no team {assignee!r} to assign it to. There are: {_listed(roster.teams)}."
                 )
             return named
         if AgentId(assignee) not in roster.agents:
-            raise InvalidInput(f"There is no agent {assignee!r} to assign it to; known are: {_listed(roster.agents)}.")
+            raise InvalidInput(f"There is no agent {assignee!r} to assign it to. There are: {_listed(roster.agents)}.")
         return AssigneeType.AGENT
 
 
@@ -106,7 +106,7 @@ def _text_of(task: Task) -> str:
 
 
 def _check_texts(complaint: str, needed: str | None, *others: str | None) -> None:
-    """Raise InvalidInput when the needed text is empty, or one that cannot be stored is there; None is no change."""
+    """Raise InvalidInput when the needed text is empty or a text cannot be stored; None means no change."""
     if needed is not None and not needed.strip():
         raise InvalidInput(complaint)
     check_text("".join(filter(None, (needed, *others))))

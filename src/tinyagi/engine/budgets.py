@@ -15,7 +15,7 @@ from tinyagi.store.sessions import SpendStore
 log = logging.getLogger(__name__)
 
 HELD: Final = "the daily budget"
-"""The start of the reason of every hold by a budget; maintenance recognizes such holds by it."""
+"""Every hold by a budget has a reason that starts with this; maintenance recognizes such holds by it."""
 
 
 def local_time() -> datetime:
@@ -31,7 +31,7 @@ class RunDeferred(TinyAGIError):
 
 
 class Budgets:
-    """Compares what was spent today with the budgets of the settings. A day ends at local midnight."""
+    """Compares today's spend with the budgets of the settings. A day ends at local midnight."""
 
     def __init__(self, spending: SpendStore, now: Callable[[], datetime] = local_time) -> None:
         self._spending = spending
@@ -47,7 +47,7 @@ class Budgets:
         claim: Claim,
         budgets: Mapping[str, Budget],
     ) -> Charge | None:
-        """What a run adds to today's spend; None when its usage is unknown."""
+        """The run's share of today's spend; None when its usage is unknown."""
         if usage is None:
             return None
         made = charge(usage, price, self._today(), scopes_of(claim.agent, claim.primary.team))

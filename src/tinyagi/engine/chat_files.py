@@ -54,7 +54,7 @@ class ChatFileWriter:
             await events.acknowledge(CONSUMER, max(reached, head))
 
     async def _write(self, event: RecordedEvent) -> Path | None:
-        """The file that holds the event, even when it was there before: a killed process may not have flushed it."""
+        """Return the event's file, also when it held the event before: a killed process may not have flushed it."""
         team: str | None = event.payload["team_id"]
         if team is None or event.conversation_id is None or not is_valid_id(team):
             return None
@@ -66,7 +66,7 @@ class ChatFileWriter:
 
 
 def _file_name(event: RecordedEvent) -> str:
-    """By time and conversation; clients choose conversation ids, so unsafe characters are replaced."""
+    """Time and conversation; clients choose conversation ids, so unsafe characters are replaced."""
     started = datetime.fromtimestamp((event.conversation_started_at or event.created_at) / 1000).astimezone()
     return f"{started:%Y-%m-%d_%H-%M-%S}_{_UNSAFE.sub('-', event.conversation_id or '')[:80]}"
 

@@ -34,7 +34,7 @@ def check_schedule(new: NewSchedule | Schedule) -> None:
     if not new.sender.strip():
         raise InvalidInput("A schedule needs a sender.")
     if not is_valid_id(new.channel):
-        raise InvalidInput(f"{new.channel!r} is not a channel name: use small letters, digits, - and _.")
+        raise InvalidInput(f"{new.channel!r} is not a channel name: use lowercase letters, digits, - and _.")
     check_text(f"{new.label}{new.message}{new.sender}{new.agent_id}")
     check_key("label", new.label)
     check_key("sender", new.sender)

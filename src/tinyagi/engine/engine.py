@@ -1,4 +1,4 @@
-"""The engine: starts and stops everything that moves messages, and is what the server calls."""
+"""The engine: starts and stops everything that moves messages. The server calls it."""
 
 import logging
 from collections.abc import AsyncGenerator
@@ -70,15 +70,15 @@ class Engine:
         """The last event that plugins got."""
 
     async def start(self) -> int:
-        """Recover what an earlier engine left, then start; return the number of recovered messages."""
+        """Recover messages of an earlier engine, then start; return the number of recovered messages."""
         await self._maintenance.end_orphans()
         recovered = await self._maintenance.recover()
-        # Before the first run: a hold of a run of this engine must not look like one of an earlier engine.
+        # Before the first run, so that all holds found here come from an earlier engine.
         await self._maintenance.lift_holds()
         await self._chats.catch_up()
         started = await self.store.events.append(ProcessorStart(str(this_process())))
         start = self.background.start
-        start("settings", partial(self.settings.keep_looking, self._rejected))
+        start("settings", partial(self.settings.keep_polling, self._rejected))
         start("recover", self._maintenance.keep_recovering)
         start("tidy", self._maintenance.keep_maintaining)
         start("holds", self._maintenance.keep_lifting_holds)

@@ -36,7 +36,7 @@ _COMMENT: Final = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 
 
 class HeartbeatSender:
-    """Sends heartbeats on a grid of wall time: a restart sends no extra one, and several processes agree on each."""
+    """Sends heartbeats on a fixed grid of wall time, so a restart or a second process sends no extra ones."""
 
     def __init__(
         self,
@@ -146,7 +146,7 @@ def _grids_of(rules: EffectiveSettings) -> dict[AgentId, _Grid]:
         configured = heartbeat_of(rules.settings, agent)
         if configured is not None:
             interval = max(SHORTEST_INTERVAL, millis(configured))
-            # A different offset for each agent, so that they do not all start at once.
+            # Each agent has a different offset, so that they do not all start at once.
             grids[agent] = _Grid(interval, zlib.crc32(agent.encode()) % interval)
     return grids
 

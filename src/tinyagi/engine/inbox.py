@@ -1,4 +1,4 @@
-"""What people send: routed once, at the door, and stored with the facts of its routing."""
+"""Messages from people: routed once, on arrival, and stored with the events of their routing."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -24,7 +24,7 @@ class Incoming(NamedTuple):
 
     message: str
     agent: str | None = None
-    """An agent or a team to send it to, whatever the text says; None lets the text decide."""
+    """The agent or team that gets the message; None when the text names the receiver."""
     channel: str = "api"
     sender: str = "API"
     sender_id: str | None = None
@@ -44,10 +44,10 @@ class Submitted(NamedTuple):
 
 
 class Inbox:
-    """The door of the queue for people. Agents hand work on inside the transaction that completes their run."""
+    """Accepts messages from people. Agents hand work on inside the transaction that completes their run."""
 
     def __init__(self, queue: MessageQueue, effective: EffectiveSettingsCache, clock: Callable[[], int]) -> None:
-        """`clock` is that of the queue's store."""
+        """`clock` must be the clock of the queue's store."""
         self._queue = queue
         self._clock = clock
         self._effective = effective
@@ -94,13 +94,13 @@ class Inbox:
         return self._part(incoming, route_to(incoming.agent or "", incoming.message, rules.roster), rules)
 
     async def post(self, team: TeamId, text: str, sender: str) -> ChatMessage:
-        """Say something in a team's chat room."""
+        """Post a text to a team's chat room."""
         rules = self._effective.current
         room = rules.roster.teams.get(team)
         if room is None:
             raise InvalidInput(f"There is no team {team!r}.")
         if not text.strip():
-            raise InvalidInput("A line for the chat room needs a text.")
+            raise InvalidInput("A post to the chat room needs a text.")
         return await self._queue.post(room_post(text, room, sender, rules), sender=sender)
 
     def _part(self, incoming: Incoming, route: Route, rules: EffectiveSettings) -> NewMessage:
@@ -126,7 +126,7 @@ class Inbox:
 
 
 def _with_confined_files(incoming: Incoming, routes: Sequence[Route], rules: EffectiveSettings) -> Incoming:
-    """Only files that the home or the agent's own workspace holds: a sender must not make an agent read others."""
+    """Accept only files in the home or in the agent's workspace: a sender must not make an agent read others."""
     files, largest = rules.home.files, rules.settings.responses.max_file_bytes
     folders = [files, *(rules.setup_of(route.agent).workspace for route in routes)]
     return incoming._replace(
@@ -144,11 +144,11 @@ def _routes(incoming: Incoming, rules: EffectiveSettings) -> tuple[Route, ...]:
 
 
 def route_to(name: str, text: str, roster: Roster) -> Route:
-    """The route to a named agent or team, whatever the text says; raise InvalidInput when there is none."""
+    """The route to a named agent or team; raise InvalidInput when there is none with this name."""
     agent, team = AgentId(name), TeamId(name)
     if agent in roster.agents:
         return Route(agent, None, text)
     if team in roster.teams:
         return Route(roster.teams[team].leader, team, text)
     known = ", ".join([*roster.agents, *roster.teams])
-    raise InvalidInput(f"There is no agent or team {name!r}; known are: {known}.")
+    raise InvalidInput(f"There is no agent or team {name!r}. There are: {known}.")

@@ -52,7 +52,7 @@ _LONGEST_PAUSE: Final = 30.0
 
 @dataclass(frozen=True, slots=True)
 class EngineContext:
-    """What every lane of an engine shares."""
+    """State that all lanes of an engine share."""
 
     store: Store
     effective: EffectiveSettingsCache

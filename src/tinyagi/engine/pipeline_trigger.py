@@ -39,8 +39,8 @@ class PipelineExit:
 
     code: int
     """Below zero for a signal."""
-    words: tuple[str, ...] = ()
-    """The last lines of its output."""
+    last_lines: tuple[str, ...] = ()
+    """The end of its output."""
 
 
 RunPipeline = Callable[[PipelineSettings], Awaitable[PipelineExit]]
@@ -165,9 +165,9 @@ class PipelineTrigger:
                 return
             # Check the cursor: a pipeline that archives nothing would otherwise be started forever.
             if ending.code != 0:
-                self._failed(_how(ending), ending.words)
+                self._failed(_exit_text(ending), ending.last_lines)
             elif (through := await self._events.cursor(LAKE) or 0) <= before.through_id:
-                self._failed("it ended without an error but archived nothing", ending.words)
+                self._failed("it ended without an error but archived nothing", ending.last_lines)
             else:
                 log.info("the pipeline ended: the lake holds every event up to %d", through)
                 self.last_error, self._failed_in_a_row = None, 0
@@ -210,7 +210,7 @@ class PipelineTrigger:
         )
 
 
-def _how(ending: PipelineExit) -> str:
+def _exit_text(ending: PipelineExit) -> str:
     return f"it ended by signal {-ending.code}" if ending.code < 0 else f"it ended with code {ending.code}"
 
 

@@ -1,4 +1,4 @@
-"""Schedules as people and agents make and change them: checked, with the instant at which each is due next."""
+"""Schedules: checks changes by people and agents, computes when each is due next, and sends those that are due."""
 
 import logging
 from collections.abc import AsyncGenerator, Callable
@@ -41,7 +41,7 @@ class ScheduleEditor:
         return await self._schedules.all()
 
     async def add(self, new: NewSchedule) -> Schedule:
-        """Raise InvalidInput for what cannot be a schedule, and Conflict when its label is taken."""
+        """Raise InvalidInput for an invalid schedule, and Conflict when its label is taken."""
         check_schedule(new)
         _check_channel(new.channel)
         self._check_target(new.agent_id)
@@ -61,21 +61,21 @@ class ScheduleEditor:
             _check_channel(after.channel)
         if after.agent_id != before.agent_id:
             self._check_target(after.agent_id)
-        # A new text must not make it miss an instant that has come just now.
+        # A change of the text keeps the due time: a schedule that is due right now must still be sent.
         if _timing(after) == _timing(before):
             return before.next_at
         return self._next_at(after, grace=timedelta() if after.run_at == before.run_at else GRACE, beyond=after.last_at)
 
     def _next_at(self, schedule: NewSchedule | Schedule, *, grace: timedelta, beyond: int | None = None) -> int | None:
-        """When it is due next; never at or before an instant that it was sent for, also when the clock was set back."""
+        """The next due time, always after `beyond`, the last one that was sent: the clock may have been set back."""
         if not schedule.enabled:
             return None
         now = self._clock()
         due = next_due(schedule, max(beyond or 0, now if schedule.run_at is None else now - millis(grace)))
         if due is None:
-            # Only a single instant has an end: whether a cron expression ever comes was checked.
+            # This is a single instant: `check_schedule` refuses a cron expression that never matches.
             at = datetime.fromtimestamp((schedule.run_at or 0) / 1000, UTC)
-            raise InvalidInput(f"runAt is {at:%Y-%m-%dT%H:%M:%SZ}, which is over: choose a later instant.")
+            raise InvalidInput(f"runAt is {at:%Y-%m-%dT%H:%M:%SZ}, which is in the past: choose a later instant.")
         return due
 
     def _check_target(self, name: str) -> None:
@@ -86,7 +86,7 @@ def _check_channel(channel: str) -> None:
     if channel in RESERVED_CHANNELS and channel != CHANNEL:
         raise InvalidInput(
             f"Channel {channel!r} is reserved for TinyAGI's own messages, whose answers go to no chat. "
-            f"Use the channel that the answer is to go to, or {CHANNEL}."
+            f"Use the channel that should get the answer, or {CHANNEL}."
         )
 
 
@@ -95,7 +95,7 @@ def _timing(schedule: Schedule) -> tuple[object, ...]:
 
 
 class Scheduler:
-    """Goes by the wall clock, as people do. What was missed is sent once, however often it would have been due."""
+    """Sends schedules by the wall clock. A schedule that missed several due times is sent once."""
 
     def __init__(self, store: Store, inbox: Inbox, clock: Callable[[], int] = wall_clock) -> None:
         self._store = store
@@ -104,15 +104,15 @@ class Scheduler:
         self._clock = clock
 
     async def keep_sending(self) -> AsyncGenerator[None, None]:
-        """Send what becomes due, for ever; an edit of the schedules, here or by another process, is seen at once."""
+        """Send schedules as they become due, forever; an edit by this or another process counts at once."""
         while True:
             seen = self._store.changes.version
-            due = await self.look()
+            due = await self.send_due()
             yield
             await wait_until(due, self._clock(), self._store.changes.beyond(seen))
 
-    async def look(self) -> int | None:
-        """Send what is due by now, and return when the next one is."""
+    async def send_due(self) -> int | None:
+        """Send each schedule that is due by now, and return when the next one is due."""
         for schedule in await self._schedules.due(self._clock()):
             if schedule.next_at is not None:
                 await self._send(schedule, schedule.next_at)
@@ -124,27 +124,29 @@ class Scheduler:
                 schedule.id, due, message=partial(self._message, due=due), next_at=partial(self._next_after, due=due)
             )
         except DuplicateMessage:
-            # It was sent for this instant before, and an edit has set it back since.
-            await self._pass_over(schedule, due)
+            # This instant was sent before, and a later edit made it due again.
+            await self._skip(schedule, due)
         except (InvalidInput, SettingsError) as error:
             log.warning("schedule %s was due and could not be sent: %s", one_line(schedule.label), error)
-            await self._pass_over(schedule, due)
+            await self._skip(schedule, due)
         else:
             if sent is not None:
                 log.info("schedule %s was due: sent %s", one_line(schedule.label), sent.message_id)
 
-    async def _pass_over(self, schedule: Schedule, due: int) -> None:
+    async def _skip(self, schedule: Schedule, due: int) -> None:
+        """Move on to the next due time without sending."""
+
         def next_at(stored: Schedule) -> int | None:
             try:
                 return self._next_after(stored, due)
             except InvalidInput:
-                # Its time cannot be read, so it is never due: disabled, it stays to be seen.
+                # The stored time is invalid: disable the schedule, but keep it in the list.
                 return None
 
         await self._schedules.fire(schedule.id, due, message=lambda _: None, next_at=next_at)
 
     def _next_after(self, schedule: Schedule, due: int) -> int | None:
-        # A clock that was set back since must not make the same instant due again.
+        # If the clock was set back meanwhile, the same instant must not become due again.
         return next_due(schedule, max(due, self._clock()))
 
     def _message(self, schedule: Schedule, due: int) -> NewMessage:
@@ -154,7 +156,7 @@ class Scheduler:
                 agent=schedule.agent_id,
                 channel=schedule.channel,
                 sender=schedule.sender,
-                # Each schedule is a thread of its own: one that fails holds back no other.
+                # Each schedule has its own thread, so a failing one does not delay the others.
                 sender_id=schedule.id if schedule.channel == CHANNEL else None,
                 message_id=f"schedule_{schedule.id.removeprefix('schedule_')}_{due}",
             )

@@ -47,7 +47,7 @@ def _write_settings(plan: ImportPlan) -> None:
     after = plan.settings
     if after is not None:
         # Import agents with a forbidden folder or prompt_file too; doctor and their runs report it.
-        SettingsFile(plan.home).edit(lambda stored: patch(stored, after), checks_places=False)
+        SettingsFile(plan.home).edit(lambda stored: patch(stored, after), checks_paths=False)
 
 
 def _copy_queue(plan: ImportPlan, source: Path, ledger: ImportLedger) -> None:

@@ -65,7 +65,7 @@ def _in_folder(folder: Path) -> Iterator[FoundPlugin]:
         if path.name.startswith((".", "__")):
             continue
         if not is_valid_id(path.name):
-            _log.warning("Plugin %s is skipped: name it with small letters, digits, - and _.", path)
+            _log.warning("Plugin %s is skipped: name it with lowercase letters, digits, - and _.", path)
         elif not _holds_plugin(path):
             _log.warning("Plugin %s is skipped: it has no %s.", path, FILE)
         else:
@@ -91,7 +91,7 @@ def _installed() -> Iterator[FoundPlugin]:
         if is_valid_id(plugin.name):
             yield plugin
         else:
-            _log.warning("Plugin %s is skipped: name it with small letters, digits, - and _.", plugin.origin)
+            _log.warning("Plugin %s is skipped: name it with lowercase letters, digits, - and _.", plugin.origin)
 
 
 class _FolderPlugin:
@@ -197,7 +197,7 @@ class Hook:
 
 
 def hooks_of(plugin: object) -> Mapping[str, Hook]:
-    """Return the plugin's functions that have the name of a hook; raise InvalidInput when one is invalid or none is."""
+    """Return the plugin's hook functions by name; raise InvalidInput when one is invalid or there are none."""
     hooks = {name: _hook(plugin, name, expected) for name, expected in HOOKS.items() if hasattr(plugin, name)}
     if not hooks:
         raise InvalidInput(f"It defines none of the hooks: {', '.join(sorted(HOOKS))}.")

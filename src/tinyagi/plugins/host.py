@@ -49,7 +49,7 @@ class Plugins:
 
     @classmethod
     def none(cls) -> Self:
-        """No plugins at all."""
+        """A host without plugins."""
         return cls((), Path())
 
     @property

@@ -1,4 +1,4 @@
-"""One plugin: calls with a time limit, a bounded queue of events, switched off after repeated failures."""
+"""One plugin: its calls have a time limit, its event queue is bounded, and repeated failures switch it off."""
 
 import asyncio
 import contextlib
@@ -215,11 +215,11 @@ class EventQueue:
         """Add an event; False when this is the first one in a burst that drops another."""
         if self._closed:
             return True
-        bursts = len(self._events) == self._events.maxlen and not self._overflowing
-        self._overflowing = self._overflowing or bursts
+        starts_burst = len(self._events) == self._events.maxlen and not self._overflowing
+        self._overflowing = self._overflowing or starts_burst
         self._events.append(event)
         self._changed.set()
-        return not bursts
+        return not starts_burst
 
     async def next(self) -> RecordedEvent | None:
         """The oldest event, as soon as there is one; None when the queue is closed and empty."""

@@ -66,7 +66,7 @@ class PluginThread:
         if call.answer.done():
             return call.outcome()
         if self._gone.done():
-            raise PluginFailed("it has ended its own thread")
+            raise PluginFailed("it ended its own thread")
         await asyncio.wait({call.answer}, timeout=min(limit, GRACE).total_seconds())
         failed = PluginFailed if call.answer.done() else PluginHung
         raise failed(f"it took longer than {limit.total_seconds():g} s (plugins.timeout_seconds)")
@@ -85,7 +85,7 @@ class PluginThread:
         A process per plugin would be the clean way, but costs too much for the owner's own code.
         """
         self.stop()
-        # The gate keeps the thread alive meanwhile: another thread could get its id as soon as it is gone.
+        # While this holds the gate, the thread cannot end, so its id cannot be reused by another thread.
         with self._gate:
             if self._serving and self._thread.ident is not None:
                 ctypes.pythonapi.PyThreadState_SetAsyncExc(

@@ -124,7 +124,7 @@ class Api:
             except StreamError as error:
                 raise EndpointRefused(refusal_of_error(error.error)) from None
             except (NotJson, EventTooLong) as error:
-                raise _bad_answer(f"{target.address} sent {error} where an event was due", answer) from None
+                raise _bad_answer(f"{target.address} sent {error} instead of an event", answer) from None
         if not answer.finished:
             raise _bad_answer(f"{target.address} ended its answer before it was complete", answer)
 

@@ -77,7 +77,7 @@ class StreamedAnswer:
         self._pieces.append(text)
         self._length += len(text)
         if self._length > self.longest:
-            reason = f"the answer is longer than {self.longest:,} characters and was broken off"
+            reason = f"the answer is longer than {self.longest:,} characters and was cut off"
             raise RunFailed(Failure(FailureKind.MESSAGE, reason, usage=self.spent))
 
     def finish(self, stop: str) -> None:

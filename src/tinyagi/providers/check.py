@@ -48,7 +48,7 @@ async def check_endpoint(
 async def list_models(
     endpoint: Endpoint, environment: Mapping[str, str], patience: timedelta = LIST_PATIENCE
 ) -> tuple[str, ...]:
-    """The models that the endpoint lists, if any; raise RunFailed when it cannot be asked."""
+    """The models that the endpoint lists, if any; raise RunFailed when the request fails."""
     call, target = call_of(_request(endpoint, "", environment), FORMATS[endpoint.wire])
     path = call.url.path.removesuffix("/chat/completions").removesuffix("/messages")
     headers = {**call.headers, "accept": "application/json"}

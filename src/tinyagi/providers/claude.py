@@ -51,9 +51,9 @@ _UNKNOWN_SESSION: Final = re.compile(r"No conversation found with session ID|--r
 
 _PROVIDER: Final = "anthropic"
 
-_HOPELESS: Final = frozenset({401, 403})
-_PATIENCE: Final = 2
-"""Tries after which a refused key is final; the program itself keeps trying for minutes."""
+_KEY_REFUSED: Final = frozenset({401, 403})
+_MAX_TRIES: Final = 2
+"""With a refused key; the program itself keeps trying for minutes."""
 _DETAILS: Final = ("command", "file_path", "path", "pattern", "url", "query", "description", "prompt")
 
 
@@ -166,7 +166,7 @@ class _ClaudeOutput:
         elif json_at(line, "subtype") == "api_retry":
             error, attempt = text_at(line, "error"), count_at(line, "attempt") or 0
             status = count_at(line, "error_status")
-            if status in _HOPELESS and attempt >= _PATIENCE:
+            if status in _KEY_REFUSED and attempt >= _MAX_TRIES:
                 raise self._give_up(ProgramRefusal(f"the key was refused ({error}, status {status})", status))
             self._progress(clean(f"waiting: {error or 'the endpoint refuses'} (try {attempt})"))
 
@@ -211,7 +211,7 @@ class _ClaudeOutput:
     def _add_usage(self, line: object) -> None:
         """Add the usage since the last result, subagents included; a run may have several results.
 
-        The plain totals are no use: in a resumed session they include its earlier runs.
+        The plain totals cannot be used: in a resumed session they include its earlier runs.
         """
         models = json_at(line, "model_usage_since_last_result")
         if isinstance(models, dict):

@@ -1,4 +1,4 @@
-"""What the three command-line adapters share: environment, instructions file, parsed output, result or failure."""
+"""Shared by the three command-line adapters: environment, instructions file, parsed output, result or failure."""
 
 import re
 import signal
@@ -87,7 +87,7 @@ def instructions_file(text: str, suffix: str) -> Iterator[Path]:
 
 @dataclass(slots=True)
 class ParsedOutput:
-    """What is known from the program's output so far; each adapter's reader fills it."""
+    """The program's output so far, parsed; each adapter's reader fills it."""
 
     answer: str = ""
     """The text that the program marks as its answer."""

@@ -119,7 +119,7 @@ def program_failure(refusal: ProgramRefusal, program: Program, secrets: Iterable
     if status in {402, 404} or _OWNER.search(text):
         return Failure(FailureKind.UNAVAILABLE, reason, needs_person=True, usage=refusal.usage)
     if refusal.code in _NOT_RUNNABLE:
-        reason = f"{reason} — install it with `{program.install}`, or what it needs"
+        reason = f"{reason} — install it with `{program.install}`, or install what it depends on"
         return Failure(FailureKind.UNAVAILABLE, reason, needs_person=True, usage=refusal.usage)
     if _TEMPORARY.search(text) if status is None else _is_temporary(status):
         wait = refusal.retry_after or wait_in(text)
@@ -250,7 +250,7 @@ def endpoint_failure(refusal: EndpointRefusal, target: EndpointInfo) -> Failure:
     parts = [part for part in (str(refusal.status or ""), target.masked(refusal.message)) if part]
     detail = f" ({': '.join(parts)})" if parts else ""
     if status is None:
-        return Failure(FailureKind.MESSAGE, f"{where} broke off with an error{detail}")
+        return Failure(FailureKind.MESSAGE, f"{where} ended its answer with an error{detail}")
     if remedy := _remedy(status, detail, target):
         return Failure(FailureKind.UNAVAILABLE, f"{where} {remedy}", needs_person=True)
     if _is_temporary(status):
@@ -260,7 +260,7 @@ def endpoint_failure(refusal: EndpointRefusal, target: EndpointInfo) -> Failure:
 
 
 def _remedy(status: int, detail: str, target: EndpointInfo) -> str:
-    """What a person has to do; empty when the failure is temporary or caused by the message."""
+    """The problem and its remedy when a person has to act; empty for any other failure."""
     if status in {401, 403}:
         return f"{REFUSED_KEY}{detail}{CHECK_KEY}{target.key_name}"
     if status == 402:

@@ -20,7 +20,7 @@ def parse_json(text: str) -> object:
         # The standard library's parser keeps lone surrogates, which other parsers refuse; `clean` replaces them.
         value: object = json.loads(text)
     except (ValueError, RecursionError):
-        raise NotJson("no JSON") from None
+        raise NotJson("text that is not JSON") from None
     return value
 
 

@@ -54,7 +54,7 @@ class Opencode:
             "opencode",
             executable,
             install="npm install -g opencode-ai",
-            log_in="run `opencode auth login` in a terminal, or let the key's variable through with pass_environment",
+            log_in="run `opencode auth login` in a terminal, or add the key's variable to pass_environment",
         )
 
     async def run(self, request: RunRequest, progress: OnProgress) -> RunResult:

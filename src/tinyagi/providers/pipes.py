@@ -109,7 +109,7 @@ class Child:
             except BlockingIOError:
                 return
             except BrokenPipeError:
-                # The child stopped reading, which is no error in itself: its exit code decides.
+                # The child stopped reading, which is not an error: its exit code decides.
                 left = left[:0]
             if not left:
                 self._loop.remove_writer(fd)
@@ -163,7 +163,7 @@ class LineSplitter:
         self._on_line = on_line
         self._longest = longest
         self._held = bytearray()
-        self._overflown = False
+        self._overflowed = False
         self.dropped_lines = 0
 
     def feed(self, chunk: bytes) -> None:
@@ -175,17 +175,17 @@ class LineSplitter:
 
     def close(self) -> None:
         """End the current line, also at the end of a stream without a final newline."""
-        line, overflown = bytes(self._held), self._overflown
+        line, overflowed = bytes(self._held), self._overflowed
         self._held.clear()
-        self._overflown = False
-        if overflown:
+        self._overflowed = False
+        if overflowed:
             self.dropped_lines += 1
         elif line.strip():
             self._on_line(line)
 
     def _hold(self, piece: bytes) -> None:
-        if self._overflown or len(self._held) + len(piece) > self._longest:
-            self._overflown = True
+        if self._overflowed or len(self._held) + len(piece) > self._longest:
+            self._overflowed = True
             self._held.clear()
         else:
             self._held += piece

@@ -58,7 +58,7 @@ async def run_child(
 ) -> Exit:
     """Run the program to its end and pass on its output, line by line.
 
-    Raises RunFailed when the program cannot start, exceeds a limit or dies of a signal, and any error of `on_line`.
+    Raises RunFailed when the program cannot start, exceeds a limit or is ended by a signal, and errors of `on_line`.
     In every case, also on cancellation, the child's process group is gone on return. Unless the child exits with 0,
     all other processes with the run's TINYAGI_RUN are gone as well.
     """
@@ -119,7 +119,7 @@ def _failure(program: Program, cwd: Path, error: OSError) -> Failure:
 
 
 def _exited_cleanly(child: Child) -> bool:
-    """The common case, which needs no waiting: the child exited with 0 and its group is empty."""
+    """True in the common case, which needs no waiting: the child exited with 0 and its group is empty."""
     if not child.finished_normally:
         return False
     group = _Group(child.process)

@@ -42,7 +42,7 @@ class Scripted:
                 script = await asyncio.to_thread(read_script, request.workspace / FILE_NAME)
             except ScriptError as error:
                 raise RunFailed(Failure(FailureKind.MESSAGE, one_line(str(error)))) from error
-            reply = _fitting(script or (), request)
+            reply = _matching(script or (), request)
             if reply is None:
                 return _result(request, _plain(request, has_script=script is not None), _usage(0, 0))
             await _work(reply, request, progress, deadline)
@@ -64,14 +64,14 @@ class ScriptReply(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     output_tokens: _Tokens = 0
     cost: Annotated[float, msgspec.Meta(ge=0, le=10**9)] | None = None
 
-    def fits(self, prompt: str, attempt: int) -> bool:
+    def matches(self, prompt: str, attempt: int) -> bool:
         if self.attempts is not None and attempt not in self.attempts:
             return False
         return self.when is None or re.search(self.when, prompt[:_SEARCHED]) is not None
 
 
-def _fitting(script: tuple[ScriptReply, ...], request: RunRequest) -> ScriptReply | None:
-    return next((reply for reply in script if reply.fits(request.prompt, request.attempt)), None)
+def _matching(script: tuple[ScriptReply, ...], request: RunRequest) -> ScriptReply | None:
+    return next((reply for reply in script if reply.matches(request.prompt, request.attempt)), None)
 
 
 async def _work(reply: ScriptReply, request: RunRequest, progress: OnProgress, deadline: Deadline) -> None:
@@ -125,7 +125,8 @@ def _plain(request: RunRequest, *, has_script: bool) -> str:
     quote = f"You wrote: “{one_line(_message(request), 200)}”"
     if has_script:
         return clean(
-            f"No reply in the script of @{request.agent} fits. {quote}\n\nThe script is {request.workspace / FILE_NAME}"
+            f"No reply in the script of @{request.agent} matches. {quote}\n\n"
+            f"The script is {request.workspace / FILE_NAME}"
         )
     return clean(
         f"Hello from @{request.agent}. No model is connected yet, so I can only repeat what I read. {quote}\n\n"

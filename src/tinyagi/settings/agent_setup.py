@@ -1,4 +1,4 @@
-"""What one run of an agent uses: provider, model, endpoint, limits, and the folders and files it may use."""
+"""The setup of an agent's runs: provider, model, endpoint, limits, and the folders and files it may use."""
 
 import contextlib
 import os
@@ -18,17 +18,17 @@ from tinyagi.settings.model import CUSTOM, AgentSettings, Harness, Settings, Whi
 
 ADAPTERS: Final = {Harness.CLAUDE: "anthropic", Harness.CODEX: "openai", Harness.API: "api"}
 IDLE_OF_ENDPOINTS: Final = timedelta(minutes=10)
-_WITH_ALL_INSIDE: Final = (
+_SYSTEM_TREES: Final = (
     *("/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/proc", "/run", "/sbin", "/snap", "/sys"),
     *("/usr/bin", "/usr/include", "/usr/lib", "/usr/libexec", "/usr/sbin", "/usr/share"),
     *("/usr/local/bin", "/usr/local/etc", "/usr/local/lib", "/usr/local/sbin"),
     *("/var/log", "/var/spool", "/System", "/Library"),
 )
-_ITSELF: Final = (
+_SHARED_FOLDERS: Final = (
     *("/", "/home", "/media", "/mnt", "/opt", "/private", "/root", "/srv", "/tmp"),  # noqa: S108 - compared with, never written to
     *("/usr", "/usr/local", "/var", "/var/cache", "/var/lib", "/Users", "/Applications"),
 )
-"""Shared folders: refused themselves, though folders inside them may belong to a user."""
+"""Refused, but folders inside them are allowed: those may belong to a user."""
 _PRIVATE: Final = (".aws", ".azure", ".claude", ".codex", ".config", ".docker", ".gnupg", ".kube", ".ssh")
 """Folders of the user's home that hold keys and logins."""
 _TEXTS: Final = frozenset({".md", ".txt"})
@@ -174,10 +174,10 @@ def _expanded(path: str, name: str) -> Path:
     try:
         return Path(path).expanduser()
     except RuntimeError as error:
-        raise NotConfigured(f"{name} is {path!r}, which leads nowhere: {error}.") from error
+        raise NotConfigured(f"{name} is {path!r}, which cannot be resolved: {error}.") from error
 
 
-def place_problems(settings: Settings, home: Home) -> list[str]:
+def path_problems(settings: Settings, home: Home) -> list[str]:
     """One sentence for every agent's folder or prompt_file that must not be used."""
     problems = []
     for name, agent in settings.agents.items():
@@ -205,7 +205,7 @@ def workspace_problem(folder: Path, home: Home) -> str | None:
         reason = "is your home folder"
     elif any(real.is_relative_to(_real(Path("~", name).expanduser())) for name in _PRIVATE):
         reason = "holds your keys and logins"
-    elif real in _system(_ITSELF) or any(real.is_relative_to(place) for place in _system(_WITH_ALL_INSIDE)):
+    elif real in _system(_SHARED_FOLDERS) or any(real.is_relative_to(place) for place in _system(_SYSTEM_TREES)):
         reason = "belongs to the system"
     else:
         return None

@@ -52,7 +52,7 @@ class EffectiveSettings:
     _setups: dict[AgentId, AgentSetup] = field(default_factory=dict, repr=False, compare=False)
 
     def setup_of(self, agent: AgentId) -> AgentSetup:
-        """What a run of this agent uses; raise NotConfigured when the settings lack it."""
+        """The setup of the agent's runs; raise NotConfigured when the settings lack it."""
         setup = self._setups.get(agent)
         if setup is None:
             setup = self._setups[agent] = agent_setup(self.settings, agent, self.home)

@@ -106,8 +106,8 @@ class LiveSettings:
             elif content != self._reported:
                 await self._load_changed(stamp, content)
 
-    async def keep_looking(self, on_rejected: OnRejected) -> AsyncGenerator[None, None]:
-        """Poll the file for ever, and report rejected edits."""
+    async def keep_polling(self, on_rejected: OnRejected) -> AsyncGenerator[None, None]:
+        """Poll the file forever, and report rejected edits."""
         self._on_rejected = on_rejected
         while True:
             await asyncio.sleep(self._every.total_seconds())

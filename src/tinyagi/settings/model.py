@@ -42,10 +42,10 @@ class WhileRunning(StrEnum):
 
 
 class ApiAccess(StrEnum):
-    """What an agent may call with its own token."""
+    """The API calls that an agent's own token allows."""
 
     SKILLS = "skills"
-    """What the default skills need."""
+    """The calls that the default skills need."""
     ALL = "all"
 
 
@@ -83,7 +83,7 @@ class BotSettings(Section):
     bot_token: str | None = None
 
 
-def _bare_agent(value: object) -> object:
+def _agent_id(value: object) -> object:
     """The id itself; the original wraps it in an object."""
     return value.get("agentId", value) if isinstance(value, Mapping) else value
 
@@ -93,8 +93,8 @@ class ChannelsSettings(Section):
     discord: BotSettings = BotSettings()
     telegram: BotSettings = BotSettings()
     whatsapp: Section = Section()
-    defaults: Mapping[str, Annotated[str, BeforeValidator(_bare_agent)]] = Field(default_factory=dict)
-    """The agent that a chat sticks to."""
+    defaults: Mapping[str, Annotated[str, BeforeValidator(_agent_id)]] = Field(default_factory=dict)
+    """The default agent of a chat, by `channel:sender`."""
 
 
 class AnthropicSettings(Section):
@@ -122,18 +122,18 @@ class ModelsSettings(Section):
 
 class HeartbeatSettings(Section):
     enabled: bool | None = None
-    """None is on if an interval is set, here or for all agents. A heartbeat costs a run, so it is off by default."""
+    """None means on if an interval is set, here or for all agents. A heartbeat costs a run, so it is off by default."""
     interval: Seconds | None = None
-    """Seconds; None is `monitoring.heartbeat_interval`."""
+    """Seconds; None means `monitoring.heartbeat_interval`."""
 
 
 class AgentSettings(Section):
     name: str | None = None
-    """None is the id."""
+    """None means the id."""
     provider: str | None = None
-    """None is `models.provider`."""
+    """None means `models.provider`."""
     model: str | None = None
-    """None is the provider's model of `models`."""
+    """None means the provider's model of `models`."""
     working_directory: str | None = None
     system_prompt: str | None = None
     prompt_file: str | None = None
@@ -142,7 +142,7 @@ class AgentSettings(Section):
     while_running: Annotated[WhileRunning, Field(strict=False)] = WhileRunning.QUEUE
     timeout_seconds: Annotated[float, Field(gt=0, le=7 * DAY, allow_inf_nan=False)] = 1800
     idle_timeout_seconds: Annotated[float, Field(ge=0, le=7 * DAY, allow_inf_nan=False)] | None = None
-    """0 is off; None is 600 for HTTP endpoints and off for programs."""
+    """0 means off; None means 600 for HTTP endpoints and off for programs."""
     permissions: Annotated[Permissions, Field(strict=False)] = Permissions.BYPASS
     api_access: Annotated[ApiAccess, Field(strict=False)] = ApiAccess.SKILLS
     session_scope: Annotated[SessionScope, Field(strict=False)] = SessionScope.AGENT
@@ -186,7 +186,7 @@ class PluginsSettings(Section):
 
 class MonitoringSettings(Section):
     heartbeat_interval: Seconds | None = None
-    """Seconds; switches on the heartbeat of all agents that do not set their own. 0 is off."""
+    """Seconds; switches on the heartbeat of all agents that do not set their own. 0 means off."""
 
 
 class QueueSettings(Section):
@@ -219,7 +219,7 @@ class QueueSettings(Section):
 
 
 class BudgetSettings(Section):
-    """Per day; None is no limit."""
+    """Per day; None means no limit."""
 
     daily_cost: Amount | None = None
     daily_tokens: Annotated[int, Field(ge=0)] | None = None
@@ -248,7 +248,7 @@ class ServerSettings(Section):
     host: Annotated[str, Field(min_length=1, max_length=253)] = LOOPBACK
     """An address other than loopback needs a token."""
     port: Annotated[int, Field(ge=0, le=65_535)] | None = None
-    """None is `TINYAGI_API_PORT`, else 3777; 0 is any free port."""
+    """None means `TINYAGI_API_PORT`, else 3777; 0 means any free port."""
     token: Annotated[str, Field(min_length=SHORTEST_TOKEN, max_length=512, pattern=r"^[!-~]+$")] | None = None
     """Every request needs it; None requires none. `TINYAGI_API_TOKEN` overrides it."""
     check_peer_user: bool = True
@@ -259,7 +259,7 @@ class ServerSettings(Section):
     """Further web origins whose pages may call the API, such as `https://office.example`."""
     max_body_bytes: Annotated[int, Field(ge=1_024, le=1_073_741_824)] = 1_048_576
     messages_per_minute: Annotated[int, Field(ge=0, le=1_000_000)] = 120
-    """Per sender on a chat channel or from another machine; 0 is no limit."""
+    """Per sender on a chat channel or from another machine; 0 means no limit."""
     max_streams: Annotated[int, Field(ge=1, le=100_000)] = 1_000
     """Concurrent readers of live events."""
 
@@ -276,7 +276,7 @@ Memory = Annotated[str, Field(pattern=r"^[1-9][0-9]{0,6}[mg]$"), AfterValidator(
 
 
 class AlertSettings(Section):
-    """Who gets a notice when a day's figures in the lake are unusual."""
+    """The receiver of notices about unusual figures of a day in the lake."""
 
     enabled: bool = True
     channel: Annotated[str, Field(min_length=1, max_length=64)] = "web"

@@ -1,4 +1,4 @@
-"""What `tinyagi setup` can connect an agent to, and the settings of each choice."""
+"""The models and endpoints that `tinyagi setup` offers, and the settings of each choice."""
 
 import re
 from collections.abc import Mapping
@@ -60,7 +60,7 @@ OFFERS: Final = (
         *("openrouter", "OpenRouter, many models with one key", f"{CUSTOM}openrouter"),
         variable="OPENROUTER_API_KEY", needs_key=True, base_url=OPENROUTER_URL, model="openrouter/auto",
     ),
-    Offer("custom", "another endpoint that speaks like OpenAI or Anthropic", f"{CUSTOM}own"),
+    Offer("custom", "another endpoint with the API of OpenAI or Anthropic", f"{CUSTOM}own"),
     Offer("scripted", "scripted answers, without a model", "scripted"),
 )  # fmt: skip
 
@@ -128,7 +128,7 @@ class ModelConnection:
     agent_name: str | None = None
     """The name of a new agent."""
     agent_only: bool = False
-    """True leaves the other agents alone; otherwise agents without a provider use this one too."""
+    """True changes no other agent; otherwise agents without a provider use this one too."""
 
     def __str__(self) -> str:
         """The model and provider, as part of a sentence."""
@@ -152,7 +152,7 @@ def users_of(raw: Mapping[str, object], provider: str) -> list[str]:
 
 
 def model_connection_of(raw: Mapping[str, object], agent: str) -> ModelConnection:
-    """What the agent uses now, or would use if it were added."""
+    """The connection that the agent uses now, or would use if it were added."""
     fields = agents_of(raw).get(agent, {})
     models = raw.get("models")
     models = models if isinstance(models, Mapping) else {}
@@ -211,7 +211,7 @@ def patch_of(raw: Mapping[str, object], connection: ModelConnection) -> dict[str
 
 
 def _kept_models(raw: Mapping[str, object], patch: Mapping[str, object]) -> dict[str, object]:
-    """Models for agents that use `api` without naming one; otherwise the new key would move them to another maker."""
+    """Models for agents that use `api` without naming one; otherwise the new key would switch them to another maker."""
     after = merged(raw, patch)
     users = [model_connection_of(raw, name) for name in agents_of(raw)]
     return {

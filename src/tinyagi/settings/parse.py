@@ -27,8 +27,8 @@ _SENTENCES: Final[Mapping[str, Callable[[str, Mapping[str, object]], str]]] = {
     "float_type": lambda value, _: f"{value} is not a number",
     "finite_number": lambda value, _: f"{value} is not a number",
     "greater_than": lambda value, limit: f"{value} is too small, it must be more than {limit['gt']:g}",
-    "greater_than_equal": lambda value, limit: f"{value} is too small, the least is {limit['ge']:g}",
-    "less_than_equal": lambda value, limit: f"{value} is too large, the most is {limit['le']:g}",
+    "greater_than_equal": lambda value, limit: f"{value} is too small, the minimum is {limit['ge']:g}",
+    "less_than_equal": lambda value, limit: f"{value} is too large, the maximum is {limit['le']:g}",
     "enum": lambda value, choice: f"{value} is not known; use {choice['expected']}",
     "literal_error": lambda value, choice: f"{value} is not known; use {choice['expected']}",
     "string_pattern_mismatch": lambda _, __: "this is not an address; use http(s)://host/path without a password",
@@ -79,7 +79,7 @@ def _ids(raw: Mapping[str, object]) -> Iterator[str]:
         for name in _object_at(raw, section):
             if not is_valid_id(name):
                 yield (
-                    f"{section}.{name}: {name!r} is not an id; use up to 64 small letters, digits, - and _, "
+                    f"{section}.{name}: {name!r} is not an id; use up to 64 lowercase letters, digits, - and _, "
                     "a letter or digit first"
                 )
     for name in _object_at(raw, "teams"):

@@ -54,7 +54,7 @@ def edited(raw: Mapping[str, object], patch: Mapping[str, object], *, replace: b
         patch = replacing({name: raw[name] for name in patch if name in raw}, patch)
     after = without_moved_keys(raw, patch, merge(raw, patch))
     teams, agents = _removed(raw, after, "teams"), _removed(raw, after, "agents")
-    # Teams first: a team's only member may be removed with it. Providers last: so may their users.
+    # Teams first: a team's only member may be removed with it. Providers last: their users may be removed with them.
     for team in teams:
         after = merged(after, team_removal(_with_stored(raw, after, "teams", team), team))
     for agent in agents:
@@ -143,7 +143,7 @@ def agent_removal(raw: Mapping[str, object], agent: str) -> AgentRemoval:
         patch["teams"] = teams
     if raw.get("default_agent") == agent:
         patch["default_agent"] = None
-    sticky = [chat for chat, name in _object(raw, "channels", "defaults").items() if _sticks_to(name) == agent]
+    sticky = [chat for chat, name in _object(raw, "channels", "defaults").items() if _agent_id(name) == agent]
     if sticky:
         patch["channels"] = {"defaults": dict.fromkeys(sticky)}
     if agent in _object(raw, "limits", "agents"):
@@ -151,7 +151,7 @@ def agent_removal(raw: Mapping[str, object], agent: str) -> AgentRemoval:
     return AgentRemoval(patch, leaders)
 
 
-def _sticks_to(stored: object) -> object:
+def _agent_id(stored: object) -> object:
     """The agent of a chat, stored as an id or, by the original, as an object."""
     return stored.get("agentId") if isinstance(stored, Mapping) else stored
 
@@ -159,7 +159,7 @@ def _sticks_to(stored: object) -> object:
 def team_removal(raw: Mapping[str, object], team: str) -> Patch:
     """Remove a team; its agents stay. Raise NotFound."""
     if team not in section_of(raw, "teams"):
-        raise NotFound(f"There is no team {team}. List the teams to see which there are.")
+        raise NotFound(f"There is no team {team}. List the teams to see their names.")
     patch: Patch = {"teams": {team: None}}
     if team in _object(raw, "limits", "teams"):
         patch["limits"] = {"teams": {team: None}}
@@ -169,7 +169,7 @@ def team_removal(raw: Mapping[str, object], team: str) -> Patch:
 def provider_removal(raw: Mapping[str, object], provider: str) -> Patch:
     """Remove a provider; raise NotFound, or Conflict when it is in use."""
     if provider not in section_of(raw, "custom_providers"):
-        raise NotFound(f"There is no provider {provider}. List the custom providers to see which there are.")
+        raise NotFound(f"There is no provider {provider}. List the custom providers to see their names.")
     name = f"{CUSTOM}{provider}"
     users = [f"@{agent}" for agent, fields in section_of(raw, "agents").items() if fields.get("provider") == name]
     if _object(raw, "models").get("provider") == name:
@@ -195,8 +195,8 @@ def without_moved_keys(
 def dropped_keys(before: Mapping[str, object], after: Mapping[str, object]) -> tuple[str, ...]:
     """One sentence for every provider that lost its key with its address."""
     return tuple(
-        f"custom:{name} has another base_url now, so its stored api_key was removed. Send api_key again if that "
-        "address may have it."
+        f"custom:{name} has another base_url now, so its stored api_key was removed. Send api_key again if the new "
+        "address should get it."
         for name in _moved(before, after)
         if _field(before, name, "api_key") and not _field(after, name, "api_key")
     )
@@ -223,13 +223,13 @@ def _field(raw: Mapping[str, object], name: str, field: str) -> object:
 
 
 def no_agent(agent: str) -> NotFound:
-    return NotFound(f"There is no agent @{agent}. List the agents to see which there are.")
+    return NotFound(f"There is no agent @{agent}. List the agents to see their names.")
 
 
 def _check(section: str, name: str, fields: Mapping[str, object], *, is_new: bool) -> None:
     title = fields.get("name")
     if isinstance(title, str) and not title.strip():
-        raise InvalidInput(f"The name of {name} is empty. Leave it out to keep the one it has.")
+        raise InvalidInput(f"The name of {name} is empty. Leave it out to keep the current one.")
     missing = [field for field in _REQUIRED[section] if is_new and not fields.get(field)]
     if missing:
         raise InvalidInput(f"There is no {_NOUNS[section]} {name} yet, and a new one needs {' and '.join(missing)}.")

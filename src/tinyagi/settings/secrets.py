@@ -1,4 +1,4 @@
-"""Which settings are secret, how they are masked, and how a masked value that comes back keeps the stored secret."""
+"""Secret settings: finds them, masks them, and keeps the stored secret when a client sends its mask back."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -69,7 +69,7 @@ def _masked(name: str, value: object) -> object:
 
 
 def _mask(value: object) -> object:
-    # An empty text, null or a boolean says that there is no secret.
+    # An empty text, null or a boolean is not a secret.
     if value in {None, ""} or isinstance(value, bool):
         return value
     text = str(value)

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from tinyagi.settings.agent_setup import place_problems
+from tinyagi.settings.agent_setup import path_problems
 from tinyagi.settings.errors import InvalidSettings, SettingsBusy, SettingsFailed, UnreadableSettings
 from tinyagi.settings.home import Home
 from tinyagi.settings.json_tree import JsonSyntaxError, check_depth, decode, encode
@@ -61,7 +61,7 @@ def utc_now() -> datetime:
 
 
 class SettingsFile:
-    """The settings file of one home. Its calls block, so an event loop makes them in a thread."""
+    """The settings file of one home. Its calls block: call it from a thread, not from the event loop."""
 
     def __init__(self, home: Home, *, now: Callable[[], datetime] = utc_now) -> None:
         self.path = home.settings_file
@@ -102,13 +102,13 @@ class SettingsFile:
         return self.edit(lambda _: patch, without_file=without_file)
 
     def edit(
-        self, change: SettingsChange, *, without_file: Mapping[str, object] = NOTHING, checks_places: bool = True
+        self, change: SettingsChange, *, without_file: Mapping[str, object] = NOTHING, checks_paths: bool = True
     ) -> LoadedSettings:
         """Merge a change into the stored settings and return the result; an invalid change writes nothing.
 
         The patch is computed from the stored settings under the lock, so concurrent edits are not lost.
-        `checks_places` refuses an edit that sends an agent to a folder or file it must not use. Such a path that is
-        already stored does not block other edits; the agent's runs report it.
+        `checks_paths` refuses an edit that gives an agent a folder or file it must not use. Such a path that is already
+        stored does not block other edits; the agent's runs report it.
         """
         with self._failures("written"), self._locked() as target:
             stored = _content_of(target)
@@ -118,8 +118,8 @@ class SettingsFile:
             content = encode(without_moved_keys(before, patch, merge(before, patch)))
             raw = decode(content)
             settings = parse_settings(raw)
-            if checks_places:
-                self._check_places(before, settings)
+            if checks_paths:
+                self._check_paths(before, settings)
             if stored is not None and content == encode(before):
                 return LoadedSettings(stored, raw, settings)
             self._replace(target, stored, content)
@@ -146,12 +146,12 @@ class SettingsFile:
         with contextlib.suppress(OSError):
             self.path.chmod(0o600)
 
-    def _check_places(self, before: Mapping[str, object], settings: Settings) -> None:
-        problems = place_problems(settings, self._home)
+    def _check_paths(self, before: Mapping[str, object], settings: Settings) -> None:
+        problems = path_problems(settings, self._home)
         if not problems:
             return
         with contextlib.suppress(InvalidSettings):
-            known = place_problems(parse_settings(before), self._home)
+            known = path_problems(parse_settings(before), self._home)
             problems = [problem for problem in problems if problem not in known]
         if problems:
             raise InvalidSettings(problems)
@@ -237,7 +237,7 @@ class SettingsBackups:
 
 
 @contextlib.contextmanager
-def locked(file: Path, *, patience: timedelta = LOCK_TIMEOUT) -> Iterator[None]:
+def locked(file: Path, *, timeout: timedelta = LOCK_TIMEOUT) -> Iterator[None]:
     """Hold the lock that belongs to a file; raise SettingsBusy when another process does not release it in time.
 
     The kernel releases the lock when its holder ends. The lock file stays: removing it could give the next two writers
@@ -246,7 +246,7 @@ def locked(file: Path, *, patience: timedelta = LOCK_TIMEOUT) -> Iterator[None]:
     path = file.with_name(f".{file.name}.lock")
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        _acquire(descriptor, file, time.monotonic() + patience.total_seconds())
+        _acquire(descriptor, file, time.monotonic() + timeout.total_seconds())
         yield
     finally:
         os.close(descriptor)

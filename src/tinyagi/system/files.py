@@ -1,4 +1,4 @@
-"""Files: durable writes that survive a crash, and copies of files that another program may change at any moment."""
+"""Files: writes that survive a crash, and safe copies of files that another program may change at any moment."""
 
 import contextlib
 import errno
@@ -21,7 +21,7 @@ _NO_COPY_RANGE: Final = frozenset({errno.EXDEV, errno.EINVAL, errno.ENOSYS, errn
 def write_aside(path: Path, content: bytes) -> Path:
     """Write the content durably to a new file beside the path that only its owner can read; return that file's path.
 
-    All writers use the same name and must hold a lock. The next write overwrites what a crash leaves behind.
+    All writers use the same name and must hold a lock. The next write replaces a file that a crash left behind.
     """
     aside = path.with_name(f".{path.name}.new")
     # Always create the file: an existing one may be open elsewhere, or be a link.

@@ -1,4 +1,4 @@
-"""A process: its identity, which a later process with the same pid does not share, and its limit of open files."""
+"""A process: its identity, which stays unique when the pid is reused, and its limit of open files."""
 
 import json
 import os
@@ -31,7 +31,7 @@ class ProcessIdentity:
 
     host: str
     boot: str
-    """Linux's boot id; "unknown" elsewhere, where the start time also tells boots apart."""
+    """Linux's boot id; "unknown" elsewhere, where the start time also distinguishes boots."""
     pid: int
     started: float | None
     """Seconds since boot on Linux, since the epoch elsewhere; None when the parsed text has none."""

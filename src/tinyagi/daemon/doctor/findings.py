@@ -1,4 +1,4 @@
-"""The doctor's findings, and what a check gets to work with."""
+"""The doctor's findings, and the context that each check gets."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass

@@ -92,7 +92,7 @@ def settings(context: CheckContext) -> Iterator[Finding]:
     try:
         loaded = SettingsFile(context.home).read()
     except SettingsError as error:
-        yield problem("Settings", str(error), f"Fix {context.home.settings_file}; the daemon cannot start before.")
+        yield problem("Settings", str(error), f"Fix {context.home.settings_file}; until then the daemon cannot start.")
         return
     if loaded is None:
         yield hint(

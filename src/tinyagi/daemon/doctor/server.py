@@ -1,4 +1,4 @@
-"""The daemon and its API: whether it runs, who may reach it, and whether its port is free."""
+"""Checks of the daemon, its API and the pipeline: running, access, port, lag of the lake."""
 
 import socket
 from collections.abc import Iterator
@@ -21,14 +21,14 @@ from tinyagi.wiring import pipeline_is_installed
 
 _TASKS: Final = TypeAdapter(dict[str, BackgroundTaskStatus])
 _FEW_CHARACTERS = 8
-"""Different ones: a token with fewer is a pattern."""
+"""A token with fewer different characters is easy to guess."""
 
 _HOUR = 3600
 
 
-def access(subject: CheckContext, settings: Settings) -> Iterator[Finding]:
+def access(context: CheckContext, settings: Settings) -> Iterator[Finding]:
     server = settings.server
-    token, host = api_token(subject.environment, server.token), api_host(subject.environment, server.host)
+    token, host = api_token(context.environment, server.token), api_host(context.environment, server.host)
     if token is None and not is_loopback(host):
         yield problem("Access", f"Others can reach {host}, and there is no token.", "Make one with: tinyagi token")
     elif token is None and server.check_peer_user and peer_user.IS_SUPPORTED:
@@ -40,7 +40,7 @@ def access(subject: CheckContext, settings: Settings) -> Iterator[Finding]:
             "Make a token: tinyagi token",
         )
     elif len(token) < SHORTEST_TOKEN or len(set(token)) < _FEW_CHARACTERS:
-        is_stored = not subject.environment.get(TOKEN_NAME)
+        is_stored = not context.environment.get(TOKEN_NAME)
         remedy = "Replace it with: tinyagi token rotate" if is_stored else f"Unset {TOKEN_NAME}, then: tinyagi token"
         yield problem("Access", "The token is easy to guess.", remedy)
     else:
@@ -54,39 +54,39 @@ def access(subject: CheckContext, settings: Settings) -> Iterator[Finding]:
         )
 
 
-def daemon(subject: CheckContext, settings: Settings) -> Iterator[Finding]:
+def daemon(context: CheckContext, settings: Settings) -> Iterator[Finding]:
     try:
-        sighting = find_daemon(subject.home)
+        found = find_daemon(context.home)
     except DaemonError as error:
         yield problem("Daemon", str(error), "Fix this first: without the lock two daemons could run on one home.")
         return
-    match sighting.state:
+    match found.state:
         case DaemonState.RUNNING:
-            token = api_token(subject.environment, settings.server.token)
-            status = query_daemon(sighting, token)
+            token = api_token(context.environment, settings.server.token)
+            status = query_daemon(found, token)
             if status is None:
                 yield problem(
                     "Daemon",
-                    f"It runs (pid {sighting.pid}) and does not answer at {sighting.url}.",
-                    "See `tinyagi logs daemon`; after a change of the token: tinyagi restart",
+                    f"It runs (pid {found.pid}) but does not answer at {found.url}.",
+                    "See `tinyagi logs daemon`. If you changed the token: tinyagi restart",
                 )
             else:
-                yield ok("Daemon", f"runs (pid {sighting.pid}) at {sighting.url}, version {sighting.version}")
+                yield ok("Daemon", f"runs (pid {found.pid}) at {found.url}, version {found.version}")
                 yield from _failing_tasks(status)
         case DaemonState.STARTING:
-            yield hint("Daemon", f"It is starting (pid {sighting.pid}).", "Look again in a moment: tinyagi status")
+            yield hint("Daemon", f"It is starting (pid {found.pid}).", "Check again in a moment: tinyagi status")
         case DaemonState.UNKNOWN:
-            yield warning("Daemon", already_running_message(subject.home, sighting), "Stop it where it runs.")
+            yield warning("Daemon", already_running_message(context.home, found), "Stop it where it runs.")
         case DaemonState.STALE:
             yield hint(
                 "Daemon",
-                f"It is not running, and did not end by itself: {subject.home.pid_file} {sighting.leftover}.",
-                "Start it with: tinyagi start. What it was working on is taken back.",
+                f"It is not running, and it did not shut down cleanly: {context.home.pid_file} {found.leftover}.",
+                "Start it with: tinyagi start. It recovers the unfinished messages.",
             )
         case DaemonState.ABSENT:
             yield hint("Daemon", "It is not running.", "Start it with: tinyagi start")
-    if not sighting.is_up:
-        yield from _port(subject, settings)
+    if not found.is_up:
+        yield from _port(context, settings)
 
 
 def _failing_tasks(status: object) -> Iterator[Finding]:
@@ -99,33 +99,33 @@ def _failing_tasks(status: object) -> Iterator[Finding]:
         if task.state == "failing":
             yield problem(
                 "Background",
-                f"The daemon's task {name} fails, restarted {task.restarts} times: {task.last_error}",
-                "It starts again after at most 30 seconds. See more with `tinyagi logs queue`.",
+                f"The daemon's task {name} keeps failing ({task.restarts} restarts): {task.last_error}",
+                "It restarts within 30 seconds. See more with `tinyagi logs queue`.",
             )
 
 
-def _port(subject: CheckContext, settings: Settings) -> Iterator[Finding]:
+def _port(context: CheckContext, settings: Settings) -> Iterator[Finding]:
     remedy = "Choose another with server.port or TINYAGI_API_PORT, or stop that program."
     try:
-        port = api_port(subject.environment, settings.server.port)
+        port = api_port(context.environment, settings.server.port)
     except InvalidInput as error:
         yield problem("Port", str(error), "Set the variable to a free port, or remove it.")
         return
-    host = api_host(subject.environment, settings.server.host)
+    host = api_host(context.environment, settings.server.host)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with closing(socket.socket(family, socket.SOCK_STREAM)) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((host, port))
         except OSError as error:
-            who = _listener(port)
-            yield problem("Port", f"{host}:{port} cannot be used: {error.strerror}{who}.", remedy)
+            user = _listener(port)
+            yield problem("Port", f"{host}:{port} cannot be used: {error.strerror}{user}.", remedy)
         else:
-            yield ok("Port", f"{port} is free" if port else "any free one is taken")
+            yield ok("Port", f"{port} is free" if port else "any free port is used")
 
 
 def _listener(port: int) -> str:
-    """Who listens there, as far as the system tells this user."""
+    """The program that listens on the port; empty when the system does not show it to this user."""
     try:
         for connection in psutil.net_connections("tcp"):
             is_there = connection.status == psutil.CONN_LISTEN and connection.laddr and connection.laddr.port == port
@@ -136,29 +136,29 @@ def _listener(port: int) -> str:
     return ""
 
 
-def pipeline(subject: CheckContext, settings: Settings) -> Iterator[Finding]:
+def pipeline(context: CheckContext, settings: Settings) -> Iterator[Finding]:
     if not settings.pipeline.enabled:
         yield ok("Pipeline", "switched off")
     elif not pipeline_is_installed():
         yield hint(
             "Pipeline",
-            "Its packages are not installed: there is no lake, and no report beyond what the queue keeps.",
+            "Its packages are not installed, so there is no lake, and reports cover only what the queue keeps.",
             "Install them: pip install 'tinyagi[pipeline]', or set pipeline.enabled to false.",
         )
     else:
         yield ok(
             "Pipeline", f"installed, with {settings.pipeline.master}; the daemon runs it when there is enough to do"
         )
-    lake = _pipeline_status(subject, settings)
+    lake = _pipeline_status(context, settings)
     if lake is not None:
         yield from _failure(lake)
         yield from _lag(lake, settings.pipeline.warn_hours)
 
 
-def _pipeline_status(subject: CheckContext, settings: Settings) -> PipelineStatus | None:
-    """What a running daemon says. One that does not run, or does not answer, is another check's finding."""
+def _pipeline_status(context: CheckContext, settings: Settings) -> PipelineStatus | None:
+    """The status from a running daemon; None when it does not answer, which the check "Daemon" reports."""
     try:
-        status = query_daemon(find_daemon(subject.home), api_token(subject.environment, settings.server.token))
+        status = query_daemon(find_daemon(context.home), api_token(context.environment, settings.server.token))
     except DaemonError:
         return None
     if not isinstance(status, dict):
@@ -166,13 +166,13 @@ def _pipeline_status(subject: CheckContext, settings: Settings) -> PipelineStatu
     try:
         return PipelineStatus.model_validate(status.get("pipeline"))
     except ValidationError:
-        # A daemon of another version: it goes with the next restart.
+        # A daemon of another version: the next restart replaces it.
         return None
 
 
 def _failure(lake: PipelineStatus) -> Iterator[Finding]:
     if lake.last_error is not None:
-        remedy = "It is tried again by itself. See more with `tinyagi logs pipeline`, or try it: tinyagi pipeline run"
+        remedy = "It is retried automatically. See more with `tinyagi logs pipeline`, or run: tinyagi pipeline run"
         yield warning("Pipeline run", f"The last one failed: {lake.last_error}", remedy)
 
 
@@ -185,6 +185,6 @@ def _lag(lake: PipelineStatus, warn_hours: float) -> Iterator[Finding]:
     yield warning(
         "Lake",
         f"It is {counted(lake.lag_events, 'event')} and {lake.lag_seconds / _HOUR:.0f} hours behind; "
-        "what is not archived is not pruned either.",
-        "See why with `tinyagi pipeline run`, or give it up with `tinyagi pipeline detach`.",
+        "events that are not archived are not pruned either.",
+        "See why with `tinyagi pipeline run`, or give up the lake with `tinyagi pipeline detach`.",
     )

@@ -26,7 +26,9 @@ from tinyagi.server.routes.audit import audited_router, set_audit_detail
 router = audited_router()
 
 StatusQuery = Annotated[EmptyAsNone[api.BoardStatus], Query(description="Only tasks in this column.")]
-ProjectQuery = Annotated[EmptyAsNone[api.GeneratedId], Query(alias="projectId", description="Only tasks of this project.")]
+ProjectQuery = Annotated[
+    EmptyAsNone[api.GeneratedId], Query(alias="projectId", description="Only tasks of this project.")
+]
 
 
 @router.get("/api/tasks", tags=["board"])
