@@ -1,7 +1,6 @@
 """Reads and copies databases of the old home. Writes nothing beside them, not even the files of a SQLite reader."""
 
 import contextlib
-import sqlite3
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,6 +8,8 @@ from typing import Final
 
 from tinyagi.domain.errors import StoreFailed
 from tinyagi.legacy.old_records import OldRow
+from tinyagi.store.backup import copy_connected
+from tinyagi.store.connection import Connection, SQLiteError, open_existing, open_read_only
 from tinyagi.system import files
 from tinyagi.system.files import copy_files, is_unfinished
 
@@ -31,10 +32,10 @@ _LEDGER: Final = "schema_migrations"
 class OldDatabase:
     """One open database, for reading only."""
 
-    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
+    def __init__(self, connection: Connection, path: Path) -> None:
         self._connection = connection
         self._path = path
-        self._tables = {row[0] for row in self._select("SELECT name FROM sqlite_schema WHERE type = 'table'")}
+        self._tables = {row["name"] for row in self._select("SELECT name FROM sqlite_schema WHERE type = 'table'")}
 
     @property
     def is_original(self) -> bool:
@@ -43,28 +44,35 @@ class OldDatabase:
 
     def counts(self) -> dict[str, int]:
         """The number of rows in each table of the queue."""
-        return {table: self._select(_COUNTS[table])[0][0] if table in self._tables else 0 for table in QUEUE_TABLES}
+        with self._failures():
+            return {
+                table: self._connection.execute(_COUNTS[table]).get if table in self._tables else 0
+                for table in QUEUE_TABLES
+            }
 
     def rows(self, table: str) -> list[OldRow]:
         """The rows of a board table; empty when the table does not exist."""
-        return [dict(row) for row in self._select(_ROWS[table])] if table in self._tables else []
+        return self._select(_ROWS[table]) if table in self._tables else []
 
     def copy_to(self, target: Path) -> None:
         """Copy with SQLite's backup interface; only the owner can read the copy."""
         target.unlink(missing_ok=True)
-        target.touch(mode=0o600)
-        with self._failures(), contextlib.closing(sqlite3.connect(target)) as copy:
-            self._connection.backup(copy)
-
-    def _select(self, statement: str) -> list[sqlite3.Row]:
         with self._failures():
-            return self._connection.execute(statement).fetchall()
+            copy_connected(self._connection, target)
+
+    def _select(self, statement: str) -> list[OldRow]:
+        with self._failures():
+            cursor = self._connection.execute(statement)
+            return [
+                {column: value for (column, _), value in zip(cursor.get_description(), row, strict=True)}
+                for row in cursor
+            ]
 
     @contextlib.contextmanager
     def _failures(self) -> Iterator[None]:
         try:
             yield
-        except sqlite3.Error as error:
+        except (SQLiteError, UnicodeDecodeError) as error:
             raise _unreadable(self._path, error) from error
 
 
@@ -80,14 +88,13 @@ def open_old(path: Path) -> Iterator[OldDatabase]:
                 copy = copy_files(file, Path(folder))
                 if copy is None:
                     raise StoreFailed(f"{path} is being written. Stop the program that uses it, then try again.")
-                address = copy.as_uri()
+                connection = open_existing(copy)
             else:
                 # Without a log beside it the database has no user. `immutable` keeps SQLite from creating such files.
-                address = f"{file.as_uri()}?mode=ro&immutable=1"
-            connection = stack.enter_context(contextlib.closing(sqlite3.connect(address, uri=True)))
-        except (sqlite3.Error, OSError) as error:
+                connection = open_read_only(file, immutable=True)
+        except (SQLiteError, OSError) as error:
             raise _unreadable(path, error) from error
-        connection.row_factory = sqlite3.Row
+        stack.enter_context(contextlib.closing(connection))
         yield OldDatabase(connection, path)
 
 
@@ -95,10 +102,10 @@ def replace_database(aside: Path, path: Path) -> None:
     """Replace a database that is not in use with a copy, and remove the old one's log files."""
     if path.exists():
         try:
-            with contextlib.closing(sqlite3.connect(path)) as connection:
+            with contextlib.closing(open_existing(path)) as connection:
                 # SQLite would replay a leftover write-ahead log into the new file.
-                connection.execute("PRAGMA journal_mode = DELETE")
-        except sqlite3.Error as error:
+                connection.pragma("journal_mode", "delete")
+        except SQLiteError as error:
             raise _unreadable(path, error) from error
     files.put_in_place(aside, path)
 

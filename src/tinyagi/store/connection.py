@@ -26,6 +26,10 @@ _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
 
 Connect = Callable[[Path, timedelta], apsw.Connection]
 
+# For `legacy`, which reads the original's databases and does not import apsw.
+Connection = apsw.Connection
+SQLiteError = apsw.Error
+
 # After one of these SQLite may have rolled back, and other operations of the group would fail as well.
 FATAL = (
     apsw.FullError,
@@ -93,6 +97,13 @@ def open_read_only(path: Path, *, immutable: bool | None = None) -> apsw.Connect
         immutable = not any(path.with_name(f"{path.name}{ending}").exists() for ending in ("-wal", "-journal"))
     address = f"{path.absolute().as_uri()}?immutable={int(immutable)}"
     return apsw.Connection(address, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
+
+
+def open_existing(path: Path) -> apsw.Connection:
+    """Open the file for reading and writing, in the journal mode it has."""
+    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
+    connection.set_busy_timeout(5_000)
+    return connection
 
 
 def create_private(path: Path) -> None:
