@@ -271,6 +271,10 @@ def test_a_wire_is_refused_for_other_harnesses_than_api() -> None:
             {"custom_providers": {"x": {"base_url": "https://x.example"}}},
             "custom_providers.x.harness: is missing",
         ),
+        (
+            {"custom_providers": {"x": {"harness": [], "base_url": "https://x.example", "wire": "openai"}}},
+            "custom_providers.x.harness: this list is not known; use 'claude', 'codex' or 'api'",
+        ),
     ],
 )
 def test_a_problem_is_reported_with_its_dotted_name(raw: dict[str, object], found: str) -> None:

@@ -110,7 +110,7 @@ def _providers(raw: Mapping[str, object]) -> Iterator[str]:
 def _wires(raw: Mapping[str, object]) -> Iterator[str]:
     for name in _object_at(raw, "custom_providers"):
         provider = _object_at(raw, "custom_providers", name)
-        if provider.get("wire") is not None and provider.get("harness") in {Harness.CLAUDE, Harness.CODEX}:
+        if provider.get("wire") is not None and provider.get("harness") in (Harness.CLAUDE, Harness.CODEX):
             yield f"custom_providers.{name}.wire: only harness 'api' has a choice of wires; leave it out"
 
 
