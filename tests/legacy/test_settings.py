@@ -2,8 +2,12 @@
 
 import json
 from pathlib import Path
+from typing import Final, get_args
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic.fields import FieldInfo
 
 from tests.legacy.conftest import imported, part, planned, reasons
 from tests.support.old_home import KEY, SETTINGS, TOKEN, write_json
@@ -13,9 +17,28 @@ from tinyagi.legacy.settings_merge import patch
 from tinyagi.settings.errors import InvalidSettings
 from tinyagi.settings.first_run import ensure_settings
 from tinyagi.settings.home import Home
-from tinyagi.settings.model import Settings
+from tinyagi.settings.model import Section, Settings
 from tinyagi.settings.parse import parse_settings
 from tinyagi.settings.settings_file import SettingsFile
+
+_VALUES: Final[st.SearchStrategy[object]] = st.sampled_from(
+    [None, True, -1, 5, 0.5, "", "x", "a", "custom:c", "api", "http://h", [], ["a"], ["a", 5], [["a"]], {}, {"a": {}}]
+)
+_IDS: Final = st.sampled_from(["a", "b", "c", "Bad Id"])
+
+
+def _section(section: type[Section]) -> st.SearchStrategy[object]:
+    """A section whose values are right or wrong by chance."""
+    fields = {name: _VALUES | _inner(field) for name, field in section.model_fields.items()}
+    return st.fixed_dictionaries({}, optional=fields)
+
+
+def _inner(field: FieldInfo) -> st.SearchStrategy[object]:
+    for candidate in (field.annotation, *get_args(field.annotation)):
+        if isinstance(candidate, type) and issubclass(candidate, Section):
+            inner = _section(candidate)
+            return st.dictionaries(_IDS, inner, max_size=3) if get_args(field.annotation) else inner
+    return _VALUES
 
 
 async def settings_after(old: OldHome, home: Home) -> Settings:
@@ -180,13 +203,34 @@ class TestFitting:
         [
             ({"monitoring": {"heartbeat_interval": "often", "x": 1}}, {"monitoring": {"x": 1}}, "monitoring"),
             ({"monitoring": 5, "x": 1}, {"x": 1}, "monitoring"),
-            ({"agents": ["coder"]}, {"agents": {}}, "agents"),
+            ({"agents": ["coder"]}, {}, "agents"),
             ({"agents": {"coder": "x"}}, {"agents": {}}, "agents.coder"),
             ({"agents": {"a": {"model": 5, "name": "A"}}}, {"agents": {"a": {"name": "A"}}}, "agents.a.model"),
             ({"models": {"provider": "google"}}, {"models": {}}, "models.provider"),
             ({"models": {"openai": {"model": 7, "x": 1}}}, {"models": {"openai": {"x": 1}}}, "models.openai.model"),
             ({"custom_providers": {"c": {"harness": "x"}}}, {"custom_providers": {}}, "custom_providers.c"),
             ({"default_agent": "gone"}, {}, "default_agent"),
+            ({"default_agent": ["a"]}, {}, "default_agent"),
+            ({"monitoring": {"heartbeat_interval": {"every": "hour"}}}, {"monitoring": {}}, "monitoring.heartbeat_"),
+            ({"channels": {"enabled": ["telegram", 5]}}, {"channels": {}}, "channels.enabled"),
+            ({"limits": {"agents": {"a": {"daily_cost": -1}, "b": {}}}}, {"limits": {"agents": {"b": {}}}}, "limits.a"),
+            (
+                {"agents": {"Bad Id": {"provider": "google", "model": 5}, "a": {}}},
+                {"agents": {"a": {}}},
+                "agents.Bad Id",
+            ),
+            ({"agents": {"a": {"heartbeat": {"interval": -1}}}}, {"agents": {"a": {}}}, "agents.a.heartbeat"),
+            ({"teams": {"dev": {"agents": [["a"]], "leader_agent": "a"}}}, {"teams": {}}, "teams.dev"),
+            (
+                {"agents": {"a": {}}, "teams": {"dev": {"agents": ["a", ["a"]], "leader_agent": "a"}}},
+                {"agents": {"a": {}}, "teams": {"dev": {"agents": ["a"], "leader_agent": "a"}}},
+                "teams.dev.agents",
+            ),
+            (
+                {"agents": {"a": {}}, "teams": {"dev": {"agents": ["a"], "leader_agent": "a", "chatroom": "loud"}}},
+                {"agents": {"a": {}}, "teams": {}},
+                "teams.dev",
+            ),
             (
                 {"agents": {"a": {}}, "teams": {"a": {"agents": ["a"], "leader_agent": "a"}}},
                 {"agents": {"a": {}}, "teams": {}},
@@ -203,6 +247,55 @@ class TestFitting:
         (one,) = fitting.skipped
         assert one.name.startswith(left)
         parse_settings(fitting.raw)
+
+    def test_every_reason_is_a_sentence_about_the_value_that_is_left(self) -> None:
+        fitting = CompatibleSettings(
+            {
+                "custom_providers": {"c": {"harness": "x", "base_url": "ftp://x"}, "d": {"harness": []}, "E": {}},
+                "agents": {
+                    "a": {"provider": "custom:c", "model": "m", "batching": "some"},
+                    "b": {"provider": 5, "model": 5},
+                    "c": None,
+                },
+                "teams": {"dev": {"agents": ["b", "gone"], "leader_agent": "gone"}, "ops": {"agents": ["gone"]}},
+                "models": {"provider": "custom:d", "openai": {"api_key": 12345678}},
+                "server": {"port": "http"},
+                "default_agent": "c",
+            }
+        )
+
+        harness = "is not known; use 'claude', 'codex' or 'api'"
+        providers = "anthropic, openai, opencode, api, scripted"
+        assert {one.name: one.reason for one in fitting.skipped} == {
+            "custom_providers.E": "this is not an id; use up to 64 small letters, digits, - and _, "
+            "a letter or digit first",
+            "custom_providers.c": f"'x' {harness}; this is not an address; use http(s)://host/path without a password",
+            "custom_providers.d": f"this list {harness}; is missing",
+            "agents.c": "this is not an object",
+            "agents.a.provider": f"'custom:c' is not in custom_providers; add it there or use {providers}",
+            "agents.a.model": "it belongs to the provider that is left out",
+            "agents.a.batching": "'some' is not known; use 'thread', 'all' or 'none'",
+            "agents.b.provider": "5 is not text: put it in quotation marks",
+            "agents.b.model": "5 is not text: put it in quotation marks",
+            "teams.dev.agents": "there is no agent 'gone'",
+            "teams.dev.leader_agent": "it is not a member; @b leads instead",
+            "teams.ops": "none of its members is an agent",
+            "models.provider": f"'custom:d' is not in custom_providers; add it there or use {providers}",
+            "models.openai.api_key": "this is not text: put it in quotation marks",
+            "server.port": "'http' is not a whole number",
+            "default_agent": "there is no agent 'c'; use one of a, b",
+        }
+        assert len(fitting.skipped) == 16
+        parse_settings(fitting.raw)
+
+    @given(_section(Settings))
+    def test_what_is_left_over_is_always_valid_and_only_what_is_named_is_gone(self, raw: dict[str, object]) -> None:
+        fitting = CompatibleSettings(raw)
+
+        parse_settings(fitting.raw)
+        again = CompatibleSettings(fitting.raw)
+        assert (again.raw, again.skipped) == (fitting.raw, [])
+        assert (fitting.raw == raw) is not bool(fitting.skipped)
 
     def test_a_custom_provider_and_its_agent_stay_together(self) -> None:
         custom = {"harness": "claude", "base_url": "http://localhost:1", "api_key": "k"}

@@ -9,7 +9,7 @@ from tinyagi.domain.messages import Batching
 from tinyagi.domain.runs import Permissions, SessionScope, Wire
 from tinyagi.settings.errors import InvalidSettings
 from tinyagi.settings.model import Harness, WhileRunning
-from tinyagi.settings.parse import parse_settings
+from tinyagi.settings.parse import find_problems, parse_settings
 
 COMPLETE: dict[str, object] = {
     "default_agent": "coder",
@@ -291,6 +291,22 @@ def test_an_address_must_be_a_url_without_a_password(address: str) -> None:
 
     assert found.startswith("custom_providers.x.base_url: this is not an address")
     assert "secret" not in found
+
+
+def test_a_problem_has_the_path_of_its_value() -> None:
+    raw: dict[str, object] = {
+        "agents": {"a.b": {"pass_environment": ["A", 1]}},
+        "models": {"provider": "claud"},
+        "custom_providers": {"x": {"base_url": "https://x.example"}},
+    }
+
+    assert [(problem.path, str(problem).split(":")[0]) for problem in find_problems(raw)] == [
+        (("agents", "a.b", "pass_environment", 1), "agents.a.b.pass_environment[1]"),
+        (("custom_providers", "x", "harness"), "custom_providers.x.harness"),
+        (("agents", "a.b"), "agents.a.b"),
+        (("models", "provider"), "models.provider"),
+    ]
+    assert find_problems(COMPLETE) == []
 
 
 def test_all_problems_are_reported_at_once() -> None:

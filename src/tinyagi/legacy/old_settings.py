@@ -1,20 +1,20 @@
 """Old settings: translates them, drops with a reason what this version refuses, and fills in a new home's settings."""
 
 from collections.abc import Mapping
+from copy import deepcopy
 from pathlib import Path
 from typing import Final
 
 from tinyagi.domain.ids import is_valid_id
 from tinyagi.domain.routing import DEFAULT_AGENT
 from tinyagi.legacy.plan import Skipped
-from tinyagi.settings.errors import InvalidSettings
-from tinyagi.settings.parse import parse_settings
+from tinyagi.settings.parse import find_problems
 
 Raw = dict[str, object]
 
 _NAMED: Final = ("custom_providers", "agents", "teams")
 """Sections of named objects; each object is imported as a whole."""
-_NO_ID: Final = "this is not an id; use up to 64 small letters, digits, - and _, a letter or digit first"
+_NO_ID: Final = "this is not an id; use up to 64 lowercase letters, digits, - and _, a letter or digit first"
 
 _OLD_DEFAULT: Final = "default"
 """TinyClaw's agent when none was configured, and for messages without a recipient."""
@@ -26,156 +26,73 @@ class CompatibleSettings:
     """Old settings without the values that this version refuses."""
 
     def __init__(self, raw: Mapping[str, object]) -> None:
-        self.raw: Raw = {}
+        self.raw: Raw = deepcopy(dict(raw))
         self.skipped: list[Skipped] = []
-        for name, value in raw.items():
-            if name in _NAMED:
-                self.raw[name] = {}
-            elif name != "default_agent":
-                self._section(name, value)
-        for name, thing in self._things(raw, "custom_providers"):
-            self._keep_if_valid("custom_providers", name, thing)
-        for name, agent in self._things(raw, "agents"):
-            self._agent(name, agent)
-        for name, team in self._things(raw, "teams"):
-            self._team(name, team)
-        self._provider()
-        self._default_agent(raw.get("default_agent"))
-        for name in _NAMED:
-            if name not in raw:
-                self.raw.pop(name, None)
+        self._drop_unusable()
+        # Agents name custom providers, and teams name agents.
+        self._drop_refused("custom_providers")
+        self._drop_refused("agents")
+        self._mend_teams()
+        self._drop_refused(*self.raw)
 
-    def _section(self, name: str, value: object) -> None:
-        # The provider of `models` may be a custom one; those are read later.
-        value = {**value} if isinstance(value, Mapping) else value
-        provider = value.pop("provider", None) if name == "models" and isinstance(value, dict) else None
-        if not self._problem({name: value}):
-            kept: object = value
-        elif isinstance(value, dict):
-            kept = {part: self._leaf(name, part, one) for part, one in value.items() if self._fits(name, part, one)}
-        else:
-            self._skip(name, self._problem({name: value}))
-            return
-        if provider is not None and isinstance(kept, dict):
-            kept["provider"] = provider
-        self.raw[name] = kept
+    def _drop_unusable(self) -> None:
+        """Drop named objects as a whole when the name is not an id or the value is not an object."""
+        for section in _NAMED:
+            for name, value in list(self._at(section).items()):
+                if not is_valid_id(name):
+                    self._drop((section, name), _NO_ID)
+                elif not isinstance(value, dict):
+                    self._drop((section, name), "this is not an object")
 
-    def _fits(self, section: str, part: str, value: object) -> bool:
-        problem = self._problem({section: {part: value}})
-        if problem and not isinstance(value, Mapping):
-            self._skip(f"{section}.{part}", problem)
-        return not problem or isinstance(value, Mapping)
+    def _drop_refused(self, *sections: str) -> None:
+        refused: dict[tuple[str, ...], list[str]] = {}
+        for problem in find_problems(self.raw):
+            if problem.path[0] in sections:
+                refused.setdefault(_droppable(problem.path), []).append(problem.sentence)
+        for path, sentences in refused.items():
+            self._drop(path, "; ".join(sentences))
+        for path in refused:
+            if path[0] == "agents" and path[2:] == ("provider",) and self._at(*path[:2]).pop("model", None) is not None:
+                self._skip(f"agents.{path[1]}.model", "it belongs to the provider that is left out")
 
-    def _leaf(self, section: str, part: str, value: object) -> object:
-        """The value; of an object, only its valid values."""
-        if not isinstance(value, Mapping) or not self._problem({section: {part: value}}):
-            return value
-        kept = {}
-        for name, one in value.items():
-            problem = self._problem({section: {part: {name: one}}})
-            if problem:
-                self._skip(f"{section}.{part}.{name}", problem)
-            else:
-                kept[name] = one
-        return kept
-
-    def _things(self, raw: Mapping[str, object], section: str) -> list[tuple[str, Raw]]:
-        found = raw.get(section)
-        if found is None:
-            return []
-        if not isinstance(found, Mapping):
-            self._skip(section, "this is not an object")
-            return []
-        things = []
-        for name, thing in found.items():
-            if not is_valid_id(name):
-                self._skip(f"{section}.{name}", _NO_ID)
-            elif not isinstance(thing, Mapping):
-                self._skip(f"{section}.{name}", "this is not an object")
-            else:
-                things.append((name, dict(thing)))
-        return things
-
-    def _keep_if_valid(self, section: str, name: str, thing: Raw) -> None:
-        problem = self._problem({section: {name: thing}})
-        if problem:
-            self._skip(f"{section}.{name}", problem)
-        else:
-            self._of(section)[name] = thing
-
-    def _agent(self, name: str, agent: Raw) -> None:
-        """Keep the agent without the fields that this version refuses."""
-        kept = {}
-        for field, value in agent.items():
-            problem = self._problem(
-                {"custom_providers": self._of("custom_providers"), "agents": {name: {field: value}}}
-            )
-            if problem:
-                self._skip(f"agents.{name}.{field}", problem)
-            else:
-                kept[field] = value
-        if "provider" in agent and "provider" not in kept and kept.pop("model", None) is not None:
-            self._skip(f"agents.{name}.model", "it belongs to the provider that is left out")
-        self._of("agents")[name] = kept
-
-    def _team(self, name: str, team: Raw) -> None:
-        where = f"teams.{name}"
-        agents = self._of("agents") or {DEFAULT_AGENT: {}}
-        listed = team.get("agents")
-        members = [member for member in listed if member in agents] if isinstance(listed, list) else []
-        if not members:
-            self._skip(where, "none of its members is an agent")
-            return
-        if isinstance(listed, list):
+    def _mend_teams(self) -> None:
+        """Drop members that are not agents. The first member leads a team whose leader is not a member."""
+        agents = self._at("agents") or {DEFAULT_AGENT: {}}
+        for name in list(self._at("teams")):
+            team, where = self._at("teams", name), f"teams.{name}"
+            listed = team.get("agents")
+            listed = listed if isinstance(listed, list) else []
+            members = [member for member in listed if isinstance(member, str) and member in agents]
+            if not members:
+                self._drop(("teams", name), "none of its members is an agent")
+                continue
             for member in listed:
-                if member not in agents:
+                if member not in members:
                     self._skip(f"{where}.agents", f"there is no agent {member!r}")
-        if team.get("leader_agent") not in members:
-            self._skip(f"{where}.leader_agent", f"it is not a member; @{members[0]} leads instead")
-            team["leader_agent"] = members[0]
-        team["agents"] = members
-        problem = self._problem({"agents": self._of("agents"), "teams": {name: team}, **self._customs()})
-        if problem:
-            self._skip(where, problem)
-        else:
-            self._of("teams")[name] = team
+            if team.get("leader_agent") not in members:
+                self._skip(f"{where}.leader_agent", f"it is not a member; @{members[0]} leads instead")
+                team["leader_agent"] = members[0]
+            team["agents"] = members
 
-    def _provider(self) -> None:
-        models = self.raw.get("models")
-        if isinstance(models, dict) and "provider" in models:
-            problem = self._problem({"models": {"provider": models["provider"]}, **self._customs()})
-            if problem:
-                self._skip("models.provider", problem)
-                del models["provider"]
-
-    def _default_agent(self, name: object) -> None:
-        if name is None:
-            return
-        if name in (self._of("agents") or {DEFAULT_AGENT: {}}):
-            self.raw["default_agent"] = name
-        else:
-            self._skip("default_agent", f"there is no agent {name!r}")
-
-    def _customs(self) -> Raw:
-        return {"custom_providers": self._of("custom_providers")}
-
-    def _of(self, section: str) -> Raw:
-        found = self.raw.setdefault(section, {})
-        assert isinstance(found, dict)  # noqa: S101 - made here as one
-        return found
+    def _drop(self, path: tuple[str, ...], reason: str) -> None:
+        self._skip(".".join(path), reason)
+        del self._at(*path[:-1])[path[-1]]
 
     def _skip(self, name: str, reason: str) -> None:
         self.skipped.append(Skipped(name, reason))
 
-    @staticmethod
-    def _problem(raw: Mapping[str, object]) -> str:
-        """Why this version refuses the value; empty when it accepts it."""
-        try:
-            parse_settings(raw)
-        except InvalidSettings as error:
-            # `Skipped` already has the dotted name.
-            return "; ".join(problem.split(": ", 1)[-1] for problem in error.problems)
-        return ""
+    def _at(self, *path: str) -> Raw:
+        """The object at this path, or an empty one."""
+        found: object = self.raw
+        for name in path:
+            found = found.get(name) if isinstance(found, dict) else None
+        return found if isinstance(found, dict) else {}
+
+
+def _droppable(path: tuple[str | int, ...]) -> tuple[str, ...]:
+    """The path of the value to drop: a whole list, provider or team, an agent's field, else up to three names deep."""
+    depth = 2 if path[0] in {"custom_providers", "teams"} else 3
+    return tuple(part for part in path[:depth] if isinstance(part, str))
 
 
 def fill_missing(target: Mapping[str, object], old: Mapping[str, object]) -> tuple[Raw, list[str], list[str]]:

@@ -41,80 +41,94 @@ _COMMENTS: Final = ("_", "$", "//")
 _MOST: Final = 20
 
 
+class Problem(NamedTuple):
+    """One reason why settings are not valid."""
+
+    path: tuple[str | int, ...]
+    """Names of the objects around the value and its own name; a number is an index in a list."""
+    sentence: str
+
+    def __str__(self) -> str:
+        name = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in self.path).lstrip(".")
+        return f"{name}: {self.sentence}" if name else self.sentence
+
+
 def parse_settings(raw: Mapping[str, object]) -> Settings:
     """Return the settings, with one default agent when none is configured; raise InvalidSettings with all problems."""
-    problems: list[str] = []
-    settings = Settings()
-    try:
-        settings = Settings.model_validate(raw)
-    except ValidationError as error:
-        problems += [_sentence(detail) for detail in error.errors()]
-    problems += _reference_problems(raw)
+    settings, problems = _parsed(raw)
     if problems:
-        # Not chained: pydantic's error holds the values, and with them the secrets.
-        raise InvalidSettings(problems)
+        raise InvalidSettings([str(problem) for problem in problems])
     if settings.agents:
         return settings
     return settings.model_copy(update={"agents": {DEFAULT_AGENT: AgentSettings(name="TinyAGI")}})
 
 
-def _sentence(detail: ErrorDetails) -> str:
-    where = detail["loc"]
-    name = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in where).lstrip(".")
+def find_problems(raw: Mapping[str, object]) -> list[Problem]:
+    """Return every problem that `parse_settings` would raise."""
+    return _parsed(raw)[1]
+
+
+def _parsed(raw: Mapping[str, object]) -> tuple[Settings, list[Problem]]:
+    settings = Settings()
+    problems: list[Problem] = []
+    try:
+        settings = Settings.model_validate(raw)
+    except ValidationError as error:
+        # The error itself is not kept: it holds the values, and with them the secrets.
+        problems += [_type_problem(detail) for detail in error.errors()]
+    return settings, [*problems, *_ids(raw), *_default_agent(raw), *_providers(raw), *_wires(raw), *_teams(raw)]
+
+
+def _type_problem(detail: ErrorDetails) -> Problem:
+    path = detail["loc"]
     phrase = _SENTENCES.get(detail["type"])
-    named = [part for part in where if isinstance(part, str)]
+    named = [part for part in path if isinstance(part, str)]
     hidden = bool(named) and is_secret(named[-1])
     value = "this" if hidden else safe_repr(detail["input"])
-    problem = detail["msg"] if phrase is None else phrase(value, detail.get("ctx", {}))
-    return f"{name}: {problem}" if name else problem
+    return Problem(path, detail["msg"] if phrase is None else phrase(value, detail.get("ctx", {})))
 
 
-def _reference_problems(raw: Mapping[str, object]) -> list[str]:
-    """Return one sentence for each invalid id and each reference to something that does not exist."""
-    return [*_ids(raw), *_default_agent(raw), *_providers(raw), *_wires(raw), *_teams(raw)]
-
-
-def _ids(raw: Mapping[str, object]) -> Iterator[str]:
+def _ids(raw: Mapping[str, object]) -> Iterator[Problem]:
     for section in ("agents", "teams", "custom_providers"):
         for name in _object_at(raw, section):
             if not is_valid_id(name):
-                yield (
-                    f"{section}.{name}: {name!r} is not an id; use up to 64 lowercase letters, digits, - and _, "
-                    "a letter or digit first"
+                yield Problem(
+                    (section, name),
+                    f"{name!r} is not an id; use up to 64 lowercase letters, digits, - and _, a letter or digit first",
                 )
     for name in _object_at(raw, "teams"):
         if name in _agents(raw):
-            yield f"teams.{name}: an agent has this id already; give the team another one"
+            yield Problem(("teams", name), "an agent has this id already; give the team another one")
 
 
-def _default_agent(raw: Mapping[str, object]) -> Iterator[str]:
+def _default_agent(raw: Mapping[str, object]) -> Iterator[Problem]:
     name = raw.get("default_agent")
     if isinstance(name, str) and name not in _agents(raw):
-        yield f"default_agent: there is no agent {safe_repr(name)}; use one of {_listed(_agents(raw))}"
+        agents = _listed(_agents(raw))
+        yield Problem(("default_agent",), f"there is no agent {safe_repr(name)}; use one of {agents}")
 
 
-def _providers(raw: Mapping[str, object]) -> Iterator[str]:
-    named = {"models.provider": _object_at(raw, "models").get("provider")}
-    for agent in _object_at(raw, "agents"):
-        named[f"agents.{agent}.provider"] = _object_at(raw, "agents", agent).get("provider")
+def _providers(raw: Mapping[str, object]) -> Iterator[Problem]:
     custom = [f"{CUSTOM}{name}" for name in _object_at(raw, "custom_providers")]
-    for where, provider in named.items():
+    for path in (("models",), *(("agents", agent) for agent in _object_at(raw, "agents"))):
+        provider = _object_at(raw, *path).get("provider")
         if not isinstance(provider, str) or provider in PROVIDERS or provider in custom:
             continue
         if provider.startswith(CUSTOM):
-            yield f"{where}: {safe_repr(provider)} is not in custom_providers; add it there or use {_listed(PROVIDERS)}"
+            problem = f"is not in custom_providers; add it there or use {_listed(PROVIDERS)}"
         else:
-            yield f"{where}: {safe_repr(provider)} is not a provider; use {_listed([*PROVIDERS, *custom])}"
+            problem = f"is not a provider; use {_listed([*PROVIDERS, *custom])}"
+        yield Problem((*path, "provider"), f"{safe_repr(provider)} {problem}")
 
 
-def _wires(raw: Mapping[str, object]) -> Iterator[str]:
+def _wires(raw: Mapping[str, object]) -> Iterator[Problem]:
     for name in _object_at(raw, "custom_providers"):
         provider = _object_at(raw, "custom_providers", name)
         if provider.get("wire") is not None and provider.get("harness") in (Harness.CLAUDE, Harness.CODEX):
-            yield f"custom_providers.{name}.wire: only harness 'api' has a choice of wires; leave it out"
+            yield Problem(("custom_providers", name, "wire"), "only harness 'api' has a choice of wires; leave it out")
 
 
-def _teams(raw: Mapping[str, object]) -> Iterator[str]:
+def _teams(raw: Mapping[str, object]) -> Iterator[Problem]:
     agents = _agents(raw)
     for name in _object_at(raw, "teams"):
         team = _object_at(raw, "teams", name)
@@ -123,10 +137,12 @@ def _teams(raw: Mapping[str, object]) -> Iterator[str]:
             continue
         for member in listed:
             if isinstance(member, str) and member not in agents:
-                yield f"teams.{name}.agents: there is no agent {safe_repr(member)}; use some of {_listed(agents)}"
+                sentence = f"there is no agent {safe_repr(member)}; use some of {_listed(agents)}"
+                yield Problem(("teams", name, "agents"), sentence)
         leader = team.get("leader_agent")
         if isinstance(leader, str) and leader not in listed:
-            yield f"teams.{name}.leader_agent: {safe_repr(leader)} is not a member; use one of teams.{name}.agents"
+            sentence = f"{safe_repr(leader)} is not a member; use one of teams.{name}.agents"
+            yield Problem(("teams", name, "leader_agent"), sentence)
 
 
 def _agents(raw: Mapping[str, object]) -> Mapping[str, object]:
