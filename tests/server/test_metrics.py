@@ -1,5 +1,6 @@
 """Figures for Prometheus, read with its own parser."""
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from prometheus_client.parser import text_string_to_metric_families
@@ -106,6 +107,23 @@ def test_two_sets_of_metrics_share_nothing() -> None:
     counted = named("tinyagi_http_request_seconds_count", route="/api/message", status="200")
     assert rendered(one)[counted] == 1
     assert counted not in rendered(other)
+
+
+def test_requests_are_counted_while_another_thread_renders() -> None:
+    metrics = Metrics()
+    with ThreadPoolExecutor(1) as renderer:
+        renders = [renderer.submit(rendered, metrics) for _ in range(20)]
+        requests = 0
+        while not all(render.done() for render in renders) or not requests:
+            requests += 1
+            # A new label set now and then: the renderer must not trip over it.
+            metrics.request(f"/api/{requests // 500}", 200, 0.001)
+
+    def counted(found: dict[Figure, float]) -> float:
+        return sum(value for (name, _), value in found.items() if name == "tinyagi_http_request_seconds_count")
+
+    assert [counted(render.result()) for render in renders] == sorted(counted(render.result()) for render in renders)
+    assert counted(rendered(metrics)) == requests
 
 
 async def test_the_figures_of_a_running_daemon_are_served(premises: Premises) -> None:

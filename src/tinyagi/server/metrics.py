@@ -1,13 +1,18 @@
 """Metrics in Prometheus' text format: counts requests; the caller passes a snapshot of everything else."""
 
-from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import Final
 
-from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client import (
+    CollectorRegistry,
+    GCCollector,
+    Histogram,
+    PlatformCollector,
+    ProcessCollector,
+    generate_latest,
+)
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from tinyagi.engine.pipeline_trigger import LakeLag
@@ -39,59 +44,34 @@ class Figures:
 
 
 class Metrics:
-    """Counts requests, on the event loop only, and renders all metrics."""
+    """Counts requests and renders all metrics."""
 
     def __init__(self) -> None:
-        self._process = CollectorRegistry()
-        ProcessCollector(registry=self._process)
-        PlatformCollector(registry=self._process)
-        GCCollector(registry=self._process)
-        self._requests: dict[tuple[str, int], _Times] = {}
+        self._registry = CollectorRegistry()
+        ProcessCollector(registry=self._registry)
+        PlatformCollector(registry=self._registry)
+        GCCollector(registry=self._registry)
+        self._requests = Histogram(
+            "tinyagi_http_request_seconds",
+            "Requests by route and status.",
+            labelnames=("route", "status"),
+            buckets=BUCKETS,
+            registry=self._registry,
+        )
 
     def request(self, route: str, status: int, seconds: float) -> None:
         """Count a request; `route` is the pattern, so that labels stay few."""
-        times = self._requests.get((route, status))
-        if times is None:
-            times = self._requests[route, status] = _Times()
-        times.add(seconds)
+        self._requests.labels(route, status).observe(seconds)
 
     def snapshot(self, figures: Figures) -> Collector:
-        """Collect all metrics now, to be rendered later."""
-        return _Snapshot(
-            (self._request_times(), *_queue_metrics(figures), *_daemon_metrics(figures), *_lake_metrics(figures))
-        )
+        """Collect the daemon's state now, to be rendered later."""
+        return _Snapshot((*_queue_metrics(figures), *_daemon_metrics(figures), *_lake_metrics(figures)))
 
     def render(self, snapshot: Collector) -> bytes:
         """Render the text. Reads /proc, so call it in a thread."""
         registry = CollectorRegistry()
         registry.register(snapshot)
-        return generate_latest(registry) + generate_latest(self._process)
-
-    def _request_times(self) -> Metric:
-        family = HistogramMetricFamily(
-            "tinyagi_http_request_seconds", "Requests by route and status.", labels=("route", "status")
-        )
-        for (route, status), times in self._requests.items():
-            family.add_metric((route, str(status)), times.buckets(), times.total)
-        return family
-
-
-class _Times:
-    """A histogram of seconds."""
-
-    __slots__ = ("_counts", "total")
-
-    def __init__(self) -> None:
-        self.total = 0.0
-        self._counts = [0] * (len(BUCKETS) + 1)
-
-    def add(self, seconds: float) -> None:
-        self.total += seconds
-        self._counts[bisect_left(BUCKETS, seconds)] += 1
-
-    def buckets(self) -> list[tuple[str, float]]:
-        names = [*(str(bound) for bound in BUCKETS), "+Inf"]
-        return list(zip(names, map(float, accumulate(self._counts)), strict=True))
+        return generate_latest(registry) + generate_latest(self._registry)
 
 
 class _Snapshot(Collector):
