@@ -267,7 +267,7 @@ class TestFitting:
         harness = "is not known; use 'claude', 'codex' or 'api'"
         providers = "anthropic, openai, opencode, api, scripted"
         assert {one.name: one.reason for one in fitting.skipped} == {
-            "custom_providers.E": "this is not an id; use up to 64 small letters, digits, - and _, "
+            "custom_providers.E": "this is not an id; use up to 64 lowercase letters, digits, - and _, "
             "a letter or digit first",
             "custom_providers.c": f"'x' {harness}; this is not an address; use http(s)://host/path without a password",
             "custom_providers.d": f"this list {harness}; is missing",

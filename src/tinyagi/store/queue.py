@@ -365,7 +365,7 @@ def _check_post(post: RoomPost, sender: str) -> None:
 
 def _check_lane(agent: AgentId) -> None:
     if not is_valid_id(agent):
-        raise InvalidInput(f"{agent!r} is not an agent id: use small letters, digits, - and _.")
+        raise InvalidInput(f"{agent!r} is not an agent id: use lowercase letters, digits, - and _.")
 
 
 def _waiting(row: Sequence[Any], characters: int) -> WaitingRow:
