@@ -12,7 +12,7 @@ from tests.pipeline.worlds import traffic, whole
 from tests.support import gold
 from tests.support.gold import expected_gold
 from tinyagi.domain.events import RecordedEvent
-from tinyagi.pipeline.instants import HOUR, millis_of
+from tinyagi.domain.instants import HOUR_MS, day_start
 from tinyagi.pipeline.lake import Lake
 from tinyagi.pipeline.tables.catalog import TABLES
 from tinyagi.pipeline.tables.gold import HISTOGRAM_EDGES
@@ -58,7 +58,7 @@ def test_a_partition_has_the_rows_of_its_date(lake_and_log: tuple[Lake, list[Rec
     lake, _ = lake_and_log
 
     for row in rows_of(lake, "gold.agent_hourly"):
-        assert millis_of(row["date"]) <= row["hour"] < millis_of(row["date"]) + 24 * HOUR
+        assert day_start(row["date"]) <= row["hour"] < day_start(row["date"]) + 24 * HOUR_MS
         assert sum(row["run_hist"]) <= row["runs"]
 
 
@@ -97,7 +97,7 @@ def test_errors_of_one_shape_have_one_fingerprint(spark: SparkSession) -> None:
 
 def test_dates_are_kept_within_bounds(spark: SparkSession) -> None:
     now = 1_772_409_600_000
-    instants = [(value,) for value in (-(2**62), 0, now - 1, now, now + 2 * 24 * HOUR, 2**62, None)]
+    instants = [(value,) for value in (-(2**62), 0, now - 1, now, now + 2 * 24 * HOUR_MS, 2**62, None)]
     frame = spark.createDataFrame(instants, "at bigint")
 
     rows = frame.select(day_of(F.col("at")), arrival_day(F.col("at"), now), hour_of(F.col("at"))).collect()
@@ -106,7 +106,7 @@ def test_dates_are_kept_within_bounds(spark: SparkSession) -> None:
         "2020-01-01", "2020-01-01", "2026-03-01", "2026-03-02", "2026-03-04", "2100-01-01", "None",
     ]  # fmt: skip
     assert [str(row[1]) for row in rows][2:6] == ["2026-03-01", "2026-03-02", "2026-03-03", "2026-03-03"]
-    assert [row[2] for row in rows][1:4] == [0, now - HOUR, now]
+    assert [row[2] for row in rows][1:4] == [0, now - HOUR_MS, now]
 
 
 def _assert_alike(found: dict[str, Any], expected: dict[str, Any], name: str) -> None:

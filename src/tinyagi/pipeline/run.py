@@ -12,12 +12,12 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from tinyagi.domain.instants import utc_day
 from tinyagi.pipeline.delta.commit import Committed
 from tinyagi.pipeline.delta.optimize import compact, vacuum_daily
 from tinyagi.pipeline.delta.snapshot import Snapshot
 from tinyagi.pipeline.ingest.bronze import BRONZE, BronzeIngest, Redactions
 from tinyagi.pipeline.ingest.log_source import LogSource
-from tinyagi.pipeline.instants import utc_day
 from tinyagi.pipeline.lake import LakeManifest, Pin, write_manifest
 from tinyagi.pipeline.progress import Summary
 from tinyagi.pipeline.spark.lake_session import LakeSession, WritePlan, now_ms

@@ -13,14 +13,14 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from tinyagi.domain.instants import DAY_MS, day_start
 from tinyagi.pipeline.delta.commit import Committed
 from tinyagi.pipeline.delta.snapshot import DataFile, Snapshot
-from tinyagi.pipeline.instants import CEILING, DAY, FLOOR, millis_of
 from tinyagi.pipeline.spark.lake_session import LakeSession, WritePlan, dates_in
 from tinyagi.pipeline.tables import gold, silver
 from tinyagi.pipeline.tables.catalog import EVENTS
 from tinyagi.pipeline.tables.gold import AGENT_HOURLY, ALERTS
-from tinyagi.pipeline.tables.model import DATE, Table
+from tinyagi.pipeline.tables.model import DATE, FIRST_DATE, LAST_DATE, Table
 from tinyagi.pipeline.tables.silver import MESSAGES, RUNS
 from tinyagi.pipeline.transform.alerts import USUAL_DAYS, alerts, touched_dates
 from tinyagi.pipeline.transform.columns import day_of
@@ -281,7 +281,7 @@ def _alerts(session: LakeSession, dates: frozenset[dt.date], until: int) -> Data
     recent = [file for file in hourly.files if file.date is not None and file.date >= since]
     return alerts(
         session.read(hourly, recent),
-        session.read(messages, messages.reaching("created_at", millis_of(since))),
+        session.read(messages, messages.reaching("created_at", day_start(since))),
         dates=dates,
         until=until,
     )
@@ -292,11 +292,11 @@ def _on_arrival_day(messages: DataFrame) -> DataFrame:
 
 
 def _end_of(day: dt.date) -> int:
-    return millis_of(day) + DAY - 1
+    return day_start(day) + DAY_MS - 1
 
 
 def _bounds(day: dt.date) -> tuple[int, int]:
     """The instants of a day; the first and the last partition also hold everything beyond them."""
-    low = millis_of(day) if day > FLOOR else -(2**63)
-    high = millis_of(day) + DAY - 1 if day < CEILING else 2**63 - 1
+    low = day_start(day) if day > FIRST_DATE else -(2**63)
+    high = day_start(day) + DAY_MS - 1 if day < LAST_DATE else 2**63 - 1
     return low, high

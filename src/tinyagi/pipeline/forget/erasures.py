@@ -12,8 +12,8 @@ from typing import Any, Final
 from deltalake import DeltaTable
 
 from tinyagi.domain.erasure import Erasure, Redaction
+from tinyagi.domain.instants import utc_day
 from tinyagi.pipeline.errors import LakeBroken
-from tinyagi.pipeline.instants import utc_day
 from tinyagi.pipeline.lake import Lake
 from tinyagi.pipeline.tables.catalog import ERASURES
 from tinyagi.pipeline.tables.model import DATE

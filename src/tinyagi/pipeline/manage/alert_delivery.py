@@ -12,8 +12,8 @@ from typing import Final, NamedTuple, TypeAlias
 
 import pyarrow.compute as pc
 
+from tinyagi.domain.instants import DAY_MS, HOUR_MS, utc_day
 from tinyagi.domain.responses import NewResponse
-from tinyagi.pipeline.instants import DAY, HOUR, utc_day
 from tinyagi.pipeline.lake import Lake, between
 from tinyagi.pipeline.tables.gold import ALERTS
 from tinyagi.pipeline.tables.silver import RESPONSES
@@ -24,7 +24,7 @@ from tinyagi.store.store import Store
 METADATA_KEY: Final = "alerts"
 """The metadata key of a notice that lists the keys of its alerts, separated by spaces."""
 MOST_LINES: Final = 20
-YOUNG: Final = DAY
+YOUNG: Final = DAY_MS
 """Older alerts are not sent: the first run over three months of events must not send three months of alerts."""
 
 _READY: Final = "response_ready"
@@ -92,7 +92,7 @@ def _series(ordered: Iterable[AlertRow]) -> list[Series]:
     series: list[Series] = []
     for alert in ordered:
         last = series[-1][-1] if series else None
-        if last is not None and (last.rule, last.agent, last.hour + HOUR) == alert[:3]:
+        if last is not None and (last.rule, last.agent, last.hour + HOUR_MS) == alert[:3]:
             series[-1].append(alert)
         else:
             series.append([alert])
@@ -103,7 +103,7 @@ def _young(lake: Lake, now: int) -> list[AlertRow]:
     if not _exists(lake, ALERTS.name):
         return []
     oldest = now - YOUNG
-    where = between(utc_day(oldest - HOUR), dt.date.max) & (pc.field("hour") + HOUR > oldest)
+    where = between(utc_day(oldest - HOUR_MS), dt.date.max) & (pc.field("hour") + HOUR_MS > oldest)
     rows = lake.rows(ALERTS.name, columns=AlertRow._fields, where=where).to_pylist()
     return [AlertRow(**row) for row in rows]
 

@@ -6,7 +6,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tinyagi.pipeline.instants import DAY
+from tinyagi.domain.instants import DAY_MS
 from tinyagi.pipeline.report.gold_reader import GoldReader, measured, real, text, whole
 from tinyagi.pipeline.report.model import AgentFigures, AgentHour, DayCost, Percentiles, Slot
 from tinyagi.pipeline.tables.gold import HISTOGRAM_EDGES
@@ -53,7 +53,7 @@ class AgentHours:
         return tuple(found.get(at, Slot(at)) for at in range(start, end, size))
 
     def costs(self) -> tuple[DayCost, ...]:
-        days = self._hours.append_column("day", _floor(self._hours["hour"], DAY))
+        days = self._hours.append_column("day", _floor(self._hours["hour"], DAY_MS))
         found = [
             DayCost(whole(row["day"]), text(row["agent"]), real(row["cost"]))
             for row in _grouped(days, ("day", "agent"), ("cost",))

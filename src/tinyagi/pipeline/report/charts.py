@@ -4,8 +4,8 @@ import html
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
+from tinyagi.domain.instants import DAY_MS, utc_day
 from tinyagi.domain.texts import one_line
-from tinyagi.pipeline.instants import DAY, utc_day
 from tinyagi.pipeline.report.model import AgentFigures, Percentiles, Report, Slot
 from tinyagi.pipeline.report.units import count, dollars, duration, nearly, stamp
 
@@ -232,11 +232,11 @@ def _on_log(milliseconds: float | None) -> float | None:
 
 def _day_ticks(days: int) -> int:
     """Milliseconds between two labels, for about ten labels."""
-    return DAY * max(1, -(-days // 10))
+    return DAY_MS * max(1, -(-days // 10))
 
 
 def _time_ticks(longest: int) -> list[int]:
     """Four or five round durations up to the longest."""
     steps = (1, 10, 100, 500, 1_000, 5_000, 10_000, 30_000, 60_000, 300_000, 600_000, 1_800_000, 3_600_000, 21_600_000)
-    step = next((one for one in steps if longest / one <= 5), DAY)
+    step = next((one for one in steps if longest / one <= 5), DAY_MS)
     return list(range(0, longest + 1, step * max(1, round(longest / step / 5))))

@@ -10,8 +10,8 @@ from typing import Final
 
 from plotly.offline import get_plotlyjs
 
+from tinyagi.domain.instants import utc_day
 from tinyagi.domain.texts import one_line
-from tinyagi.pipeline.instants import utc_day
 from tinyagi.pipeline.report.charts import ACCENT, OK, SHOWN, WARN, agent_colours, charts
 from tinyagi.pipeline.report.handoff_graph import handoff_graph
 from tinyagi.pipeline.report.model import Percentiles, Report

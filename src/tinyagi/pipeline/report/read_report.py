@@ -7,8 +7,8 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tinyagi.domain.instants import DAY_MS, HOUR_MS, utc_day
 from tinyagi.domain.messages import ROOM_CHANNEL
-from tinyagi.pipeline.instants import DAY, HOUR, utc_day
 from tinyagi.pipeline.lake import Lake
 from tinyagi.pipeline.report.agent_hours import TOP, AgentHours
 from tinyagi.pipeline.report.gold_reader import GoldReader, instant, measured, real, text, whole
@@ -42,7 +42,7 @@ Row = dict[str, object]
 
 def read_report(lake: Lake, *, days: int, now: int) -> Report:
     """The figures of the last days, including today (UTC); its notes name missing tables."""
-    start = now // DAY * DAY - (days - 1) * DAY
+    start = now // DAY_MS * DAY_MS - (days - 1) * DAY_MS
     manifest = lake.manifest()
     if manifest is None:
         note = "The lake is empty: no pipeline run has ended yet. Fill it with `tinyagi pipeline run`."
@@ -68,8 +68,8 @@ def read_report(lake: Lake, *, days: int, now: int) -> Report:
             handoffs=sum(one.handoffs for one in edges),
         ),
         agents=hours.agents(dead_by_agent(gold)),
-        hourly=hours.slots(start, now + 1, HOUR) if days <= HOURLY_DAYS else (),
-        daily=hours.slots(start, now + 1, DAY),
+        hourly=hours.slots(start, now + 1, HOUR_MS) if days <= HOURLY_DAYS else (),
+        daily=hours.slots(start, now + 1, DAY_MS),
         costs=hours.costs(),
         slowest_hours=hours.slowest_hours(),
         edges=edges,

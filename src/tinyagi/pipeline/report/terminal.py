@@ -9,8 +9,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from tinyagi.domain.instants import utc_day
 from tinyagi.domain.texts import one_line
-from tinyagi.pipeline.instants import utc_day
 from tinyagi.pipeline.report.model import Percentiles, Report, Slot
 from tinyagi.pipeline.report.units import count, dollars, duration, nearly, share, short, stamp
 

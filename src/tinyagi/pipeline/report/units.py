@@ -4,8 +4,8 @@ import html
 from datetime import UTC, datetime
 from typing import Final
 
+from tinyagi.domain.instants import DAY_MS, HOUR_MS
 from tinyagi.domain.texts import one_line
-from tinyagi.pipeline.instants import DAY, HOUR
 
 _MINUTE: Final = 60_000
 
@@ -21,16 +21,16 @@ def duration(milliseconds: float | None) -> str:
     whole = round(milliseconds / 1_000) * 1_000
     if whole < _MINUTE:
         return f"{whole // 1_000} s"
-    if whole < HOUR:
+    if whole < HOUR_MS:
         return _two(whole, _MINUTE, "min", 1_000, "s")
-    return _two(whole, HOUR, "h", _MINUTE, "min") if whole < DAY else _two(whole, DAY, "d", HOUR, "h")
+    return _two(whole, HOUR_MS, "h", _MINUTE, "min") if whole < DAY_MS else _two(whole, DAY_MS, "d", HOUR_MS, "h")
 
 
 def nearly(milliseconds: float | None, *, is_exact: bool) -> str:
     """A duration; one from a histogram is marked with ≈ and rounded to what is known."""
     if milliseconds is None or is_exact:
         return duration(milliseconds)
-    sizes = ((DAY, "d"), (HOUR, "h"), (_MINUTE, "min"), (1_000, "s"))
+    sizes = ((DAY_MS, "d"), (HOUR_MS, "h"), (_MINUTE, "min"), (1_000, "s"))
     size, unit = next(((size, unit) for size, unit in sizes if milliseconds >= size * 0.995), (1, "ms"))
     scaled = milliseconds / size
     return f"≈ {scaled:.1f} {unit}".replace(".0 ", " ") if scaled < 9.95 else f"≈ {scaled:.0f} {unit}"

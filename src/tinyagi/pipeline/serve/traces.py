@@ -16,12 +16,13 @@ from tinyagi.domain.events import (
     MessageStopped,
 )
 from tinyagi.domain.ids import AgentId, ClaimId, ConversationId, MessageId, TeamId
+from tinyagi.domain.instants import utc_day
 from tinyagi.domain.limits import Usage
 from tinyagi.domain.messages import Message, Status
 from tinyagi.domain.traces import Attempt, TracedMessage
-from tinyagi.pipeline.instants import FLOOR, utc_day
 from tinyagi.pipeline.serve.lake_reader import DESCENDING, PinnedLake, PinnedTable, Row, plain_rows
 from tinyagi.pipeline.tables.gold import CONVERSATIONS
+from tinyagi.pipeline.tables.model import FIRST_DATE
 from tinyagi.pipeline.tables.silver import MESSAGES, RUNS
 
 RUNNING: Final = "running"
@@ -72,7 +73,7 @@ def _find(table: PinnedTable, conversation: str, started_at: int | None) -> Row 
     files = table.files
     if started_at is not None:
         where &= pc.field("started_at") == started_at
-        day = max(FLOOR, utc_day(started_at))
+        day = max(FIRST_DATE, utc_day(started_at))
         files = table.of_days(day, day)
     newest = plain_rows(table.newest_by_day(where, [("started_at", DESCENDING)], 1, files))
     return newest[0] if newest else None
@@ -86,7 +87,7 @@ def _shared_runs(table: PinnedTable, messages: Sequence[Row], known: Set[str]) -
     """Runs that these messages shared with a message of another conversation, whose day gives their partition."""
     first = min(row["created_at"] for row in messages)
     last = max(row["updated_at"] for row in messages)
-    day = max(FLOOR, utc_day(last))
+    day = max(FIRST_DATE, utc_day(last))
     started = pc.field("started_at")
     runs = table.scan(table.of_days(None, day), (started >= first) & (started <= last))
     ids = runs["ids"].combine_chunks()

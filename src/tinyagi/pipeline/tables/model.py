@@ -1,5 +1,6 @@
 """The declaration of a table: columns, meanings, and how its rows are kept. Imports neither Spark nor Delta."""
 
+import datetime as dt
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -43,6 +44,10 @@ class Column:
 
 DATE: Final = "date"
 """The partition column of every table."""
+FIRST_DATE: Final = dt.date(2020, 1, 1)
+"""The first partition. An earlier instant came from a wrong clock."""
+LAST_DATE: Final = dt.date(2100, 1, 1)
+"""The last partition."""
 
 
 @dataclass(frozen=True, slots=True)

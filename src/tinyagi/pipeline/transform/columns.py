@@ -5,21 +5,21 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from tinyagi.pipeline.instants import CEILING, FLOOR, HOUR, millis_of
+from tinyagi.domain.instants import DAY_MS, HOUR_MS, day_start
 from tinyagi.pipeline.tables.gold import HISTOGRAM_EDGES
-from tinyagi.pipeline.tables.model import Table
+from tinyagi.pipeline.tables.model import FIRST_DATE, LAST_DATE, Table
 from tinyagi.pipeline.tables.schema import arrow_schema
 
 
 def day_of(instant: Column) -> Column:
     """The UTC day of an instant, clamped to the range of partitions."""
-    bounded = F.greatest(F.least(instant, F.lit(millis_of(CEILING))), F.lit(millis_of(FLOOR)))
+    bounded = F.greatest(F.least(instant, F.lit(day_start(LAST_DATE))), F.lit(day_start(FIRST_DATE)))
     return F.when(instant.isNotNull(), F.to_date(F.timestamp_millis(bounded)))
 
 
 def arrival_day(instant: Column, now: int) -> Column:
     """The partition of an event that arrives now: at most tomorrow, because its clock may be ahead."""
-    return day_of(F.least(instant, F.lit(now + 24 * HOUR)))
+    return day_of(F.least(instant, F.lit(now + DAY_MS)))
 
 
 def conversation_day(conversation_started_at: Column) -> Column:
@@ -28,7 +28,7 @@ def conversation_day(conversation_started_at: Column) -> Column:
 
 
 def hour_of(instant: Column) -> Column:
-    return (F.floor(instant / HOUR) * HOUR).cast("bigint")
+    return (F.floor(instant / HOUR_MS) * HOUR_MS).cast("bigint")
 
 
 def elapsed_ms(start: str, end: str) -> Column:
