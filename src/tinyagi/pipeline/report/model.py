@@ -16,7 +16,7 @@ class Percentiles:
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """Sums over the range; `tables.definitions` defines the terms."""
+    """Sums over the range; `tables.gold` defines the terms."""
 
     messages: int = 0
     """From people."""

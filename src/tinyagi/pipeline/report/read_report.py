@@ -24,7 +24,7 @@ from tinyagi.pipeline.report.model import (
     SlowConversation,
     Totals,
 )
-from tinyagi.pipeline.tables.definitions import PROGRAM_CHANNELS, SCHEDULE_PREFIX
+from tinyagi.pipeline.tables.gold import PROGRAM_CHANNELS, SCHEDULE_PREFIX
 
 HOURLY_DAYS: Final = 14
 """The longest range with hourly figures."""

@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import Final
 
 from tinyagi.pipeline.tables.catalog import TABLES
-from tinyagi.pipeline.tables.definitions import DEFINITIONS
+from tinyagi.pipeline.tables.gold import DEFINITIONS
 from tinyagi.pipeline.tables.model import Column, Kept, Table
 
 REGENERATE: Final = "python -m tinyagi.pipeline.tables.dictionary > docs/reference/lake.md"

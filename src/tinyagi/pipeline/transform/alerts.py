@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 
 from tinyagi.domain.instants import DAY_MS, HOUR_MS, day_start, utc_day
 from tinyagi.domain.messages import PASSIVE_PRIORITY
-from tinyagi.pipeline.tables.definitions import BASELINE_DAYS
+from tinyagi.pipeline.tables.gold import BASELINE_DAYS
 from tinyagi.pipeline.transform.columns import day_of, hour_of
 
 USUAL_DAYS: Final = 7

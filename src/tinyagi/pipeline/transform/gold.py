@@ -12,8 +12,13 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from tinyagi.domain.messages import ROOM_CHANNEL
-from tinyagi.pipeline.tables.definitions import PROGRAM_CHANNELS, SCHEDULE_PREFIX
-from tinyagi.pipeline.tables.gold import ERROR_EXCERPT, ERROR_VARIABLE_PARTS, MEMORY_CHUNKS
+from tinyagi.pipeline.tables.gold import (
+    ERROR_EXCERPT,
+    ERROR_VARIABLE_PARTS,
+    MEMORY_CHUNKS,
+    PROGRAM_CHANNELS,
+    SCHEDULE_PREFIX,
+)
 from tinyagi.pipeline.transform.columns import (
     day_of,
     histogram,
