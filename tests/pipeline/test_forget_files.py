@@ -10,7 +10,7 @@ from tests.contract.conftest import CODER, ROSTER
 from tinyagi.domain.routing import route
 from tinyagi.domain.runs import Outcome
 from tinyagi.engine.chat_files import ChatFileWriter
-from tinyagi.pipeline.forget.home_files import remove_chats
+from tinyagi.pipeline.forget.person import remove_chats
 from tinyagi.settings.home import Home
 from tinyagi.store.store import Store
 
