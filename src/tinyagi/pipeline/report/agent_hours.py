@@ -1,15 +1,17 @@
 """Sums `gold.agent_hourly` over agents, slots and days; percentiles come from histograms."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from tinyagi.domain.instants import DAY_MS
-from tinyagi.pipeline.report.gold_reader import GoldReader, measured, real, text, whole
 from tinyagi.pipeline.report.model import AgentFigures, AgentHour, DayCost, Percentiles, Slot
 from tinyagi.pipeline.tables.gold import HISTOGRAM_EDGES
+
+Row = dict[str, Any]
+"""A row as Arrow gives it; the table declares the types of its values."""
 
 BUCKETS: Final = len(HISTOGRAM_EDGES) + 1
 
@@ -20,27 +22,27 @@ _COUNTS: Final = ("runs", "completed", "failures", "retries")
 _TOKENS: Final = ("input_tokens", "output_tokens", "cache_tokens")
 _EXACT: Final = tuple(f"{of}_p{share}" for of in ("wait", "run") for share in (50, 95, 99))
 _HISTOGRAMS: Final = ("wait_hist", "run_hist")
-_COLUMNS: Final = ("agent", "hour", *_COUNTS, *_TOKENS, "cost", *_EXACT, *_HISTOGRAMS)
+COLUMNS: Final = ("agent", "hour", *_COUNTS, *_TOKENS, "cost", *_EXACT, *_HISTOGRAMS)
 
 _SUMS: Final = (*_COUNTS, *_TOKENS, "cost")
 _BUCKETS: Final = tuple(f"{name}_{bucket}" for name in _HISTOGRAMS for bucket in range(BUCKETS))
 
 
 class AgentHours:
-    """The hours of all agents, read once."""
+    """Rows of `gold.agent_hourly` with `COLUMNS`."""
 
-    def __init__(self, gold: GoldReader) -> None:
-        self._hours = gold.rows("gold.agent_hourly", _COLUMNS)
+    def __init__(self, hours: pa.Table) -> None:
+        self._hours = hours
 
     def total(self, column: str) -> int | float:
         """The sum of a column: a count, tokens or the cost."""
-        found = pc.sum(self._hours[column]).as_py()
-        return real(found) if column == "cost" else whole(found)
+        found: int | float | None = pc.sum(self._hours[column]).as_py()
+        return found or (0.0 if column == "cost" else 0)
 
     def agents(self, dead: Mapping[str, int]) -> tuple[AgentFigures, ...]:
         """The busiest first, including agents with dead messages but no run."""
         rows = _grouped(_with_buckets(self._hours), ("agent",), (*_SUMS, *_BUCKETS))
-        worked = {text(row["agent"]): row for row in rows}
+        worked = {row["agent"] or "": row for row in rows}
         found = [self._agent(row, dead.get(name, 0)) for name, row in worked.items()]
         found += [_idle(name, number) for name, number in dead.items() if number and name not in worked]
         return tuple(sorted(found, key=lambda figures: (-figures.runs, figures.agent)))
@@ -49,13 +51,13 @@ class AgentHours:
         """Every hour or day of the range, including empty ones."""
         starts = _floor(self._hours["hour"], size)
         hours = self._hours.set_column(self._hours.schema.get_field_index("hour"), "hour", starts)
-        found = {whole(row["hour"]): _slot(row) for row in _grouped(hours, ("hour",), _SUMS)}
+        found = {row["hour"] or 0: _slot(row) for row in _grouped(hours, ("hour",), _SUMS)}
         return tuple(found.get(at, Slot(at)) for at in range(start, end, size))
 
     def costs(self) -> tuple[DayCost, ...]:
         days = self._hours.append_column("day", _floor(self._hours["hour"], DAY_MS))
         found = [
-            DayCost(whole(row["day"]), text(row["agent"]), real(row["cost"]))
+            DayCost(row["day"] or 0, row["agent"] or "", row["cost"] or 0.0)
             for row in _grouped(days, ("day", "agent"), ("cost",))
         ]
         return tuple(sorted((one for one in found if one.cost > 0), key=lambda one: (one.day, one.agent)))
@@ -67,29 +69,27 @@ class AgentHours:
             measurable, sort_keys=[("run_p95", "descending"), ("hour", "ascending"), ("agent", "ascending")]
         )
         return tuple(
-            AgentHour(
-                text(row["agent"]), whole(row["hour"]), whole(row["runs"]), _exact(row, "wait"), _exact(row, "run")
-            )
+            AgentHour(row["agent"] or "", row["hour"] or 0, row["runs"] or 0, _exact(row, "wait"), _exact(row, "run"))
             for row in measurable.take(order[:TOP]).to_pylist()
         )
 
-    def _agent(self, row: dict[str, object], dead: int) -> AgentFigures:
-        name = text(row["agent"])
+    def _agent(self, row: Row, dead: int) -> AgentFigures:
+        name = row["agent"] or ""
         hours = self._hours.filter(pc.equal(self._hours["agent"], name)) if row["hours"] == 1 else None
         only = None if hours is None else hours.select(list(_EXACT)).to_pylist()[0]
-        runs, completed, failures = whole(row["runs"]), whole(row["completed"]), whole(row["failures"])
+        runs, completed, failures = row["runs"] or 0, row["completed"] or 0, row["failures"] or 0
         return AgentFigures(
             agent=name,
             runs=runs,
             completed=completed,
             failures=failures,
             interrupted=runs - completed - failures,
-            retries=whole(row["retries"]),
+            retries=row["retries"] or 0,
             dead=dead,
             wait=approximate(_counts(row, "wait_hist")) if only is None else _exact(only, "wait"),
             run=approximate(_counts(row, "run_hist")) if only is None else _exact(only, "run"),
-            tokens=sum(whole(row[kind]) for kind in _TOKENS),
-            cost=real(row["cost"]),
+            tokens=sum(row[kind] or 0 for kind in _TOKENS),
+            cost=row["cost"] or 0.0,
         )
 
 
@@ -133,7 +133,7 @@ def _idle(agent: str, dead: int) -> AgentFigures:
     return AgentFigures(agent, 0, 0, 0, 0, 0, dead, nothing, nothing, 0, 0.0)
 
 
-def _grouped(rows: pa.Table, keys: tuple[str, ...], sums: tuple[str, ...]) -> Iterator[dict[str, object]]:
+def _grouped(rows: pa.Table, keys: tuple[str, ...], sums: tuple[str, ...]) -> Iterator[Row]:
     """One row per key: the sums under their column names, and the number of rows as `hours`."""
     found = rows.group_by(list(keys)).aggregate([*((name, "sum") for name in sums), ([], "count_all")])
     names = {f"{name}_sum": name for name in sums} | {"count_all": "hours"}
@@ -155,21 +155,21 @@ def _floor(instants: pa.ChunkedArray, size: int) -> pa.ChunkedArray:
     return pc.multiply(pc.divide(instants, size), size)
 
 
-def _counts(row: dict[str, object], histogram: str) -> list[int]:
-    return [whole(row[f"{histogram}_{bucket}"]) for bucket in range(BUCKETS)]
+def _counts(row: Row, histogram: str) -> list[int]:
+    return [row[f"{histogram}_{bucket}"] or 0 for bucket in range(BUCKETS)]
 
 
-def _slot(row: dict[str, object]) -> Slot:
+def _slot(row: Row) -> Slot:
     return Slot(
-        start=whole(row["hour"]),
-        runs=whole(row["runs"]),
-        completed=whole(row["completed"]),
-        failures=whole(row["failures"]),
-        tokens=sum(whole(row[kind]) for kind in _TOKENS),
-        cost=real(row["cost"]),
+        start=row["hour"] or 0,
+        runs=row["runs"] or 0,
+        completed=row["completed"] or 0,
+        failures=row["failures"] or 0,
+        tokens=sum(row[kind] or 0 for kind in _TOKENS),
+        cost=row["cost"] or 0.0,
     )
 
 
-def _exact(row: dict[str, object], of: str) -> Percentiles:
-    p50, p95, p99 = (measured(row[f"{of}_p{share}"]) for share in (50, 95, 99))
+def _exact(row: Row, of: str) -> Percentiles:
+    p50, p95, p99 = (row[f"{of}_p{share}"] for share in (50, 95, 99))
     return Percentiles(p50, p95, p99, is_exact=True)

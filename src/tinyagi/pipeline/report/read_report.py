@@ -1,17 +1,19 @@
-"""Reads a Report from the gold tables, without Spark."""
+"""Reads a Report from the gold tables, as of the manifest and without Spark."""
 
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import date
 from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from deltalake.exceptions import TableNotFoundError
 
 from tinyagi.domain.instants import DAY_MS, HOUR_MS, utc_day
 from tinyagi.domain.messages import ROOM_CHANNEL
-from tinyagi.pipeline.lake import Lake
-from tinyagi.pipeline.report.agent_hours import TOP, AgentHours
-from tinyagi.pipeline.report.gold_reader import GoldReader, instant, measured, real, text, whole
+from tinyagi.pipeline.errors import LakeBroken
+from tinyagi.pipeline.lake import Lake, LakeManifest, between
+from tinyagi.pipeline.report.agent_hours import COLUMNS, TOP, AgentHours, Row
 from tinyagi.pipeline.report.model import (
     Alert,
     Cause,
@@ -24,7 +26,9 @@ from tinyagi.pipeline.report.model import (
     SlowConversation,
     Totals,
 )
+from tinyagi.pipeline.tables.catalog import find_table
 from tinyagi.pipeline.tables.gold import PROGRAM_CHANNELS, SCHEDULE_PREFIX
+from tinyagi.pipeline.tables.schema import arrow_schema
 
 HOURLY_DAYS: Final = 14
 """The longest range with hourly figures."""
@@ -37,7 +41,35 @@ _IS_OPEN: Final = (pc.field("open") > 0) & (pc.field("channel") != ROOM_CHANNEL)
 ALERTS: Final = 20
 """Alerts in a report."""
 
-Row = dict[str, object]
+
+class GoldReader:
+    """Tables of one manifest, limited to the days of one report."""
+
+    def __init__(self, lake: Lake, manifest: LakeManifest, first: date, last: date) -> None:
+        self._lake = lake
+        self._manifest = manifest
+        self._days = between(first, last)
+        self.missing: list[str] = []
+        """Requested tables that do not exist."""
+
+    def rows(self, name: str, columns: Sequence[str], where: pc.Expression | None = None) -> pa.Table:
+        """Rows within the days; empty for a missing table. Raise LakeBroken when files of it are gone."""
+        pin = self._manifest.tables.get(name)
+        try:
+            if pin is not None:
+                days = self._days if where is None else self._days & where
+                return self._lake.rows(name, columns=columns, where=days, as_of=pin.version)
+        except TableNotFoundError:
+            pass
+        except FileNotFoundError as error:
+            raise LakeBroken(
+                f"Files of {name} are gone: a vacuum ran during the read. Try again; if it fails again, "
+                "run `tinyagi pipeline verify`."
+            ) from error
+        if name not in self.missing:
+            self.missing.append(name)
+        schema = arrow_schema(find_table(name))
+        return pa.schema([schema.field(column) for column in columns]).empty_table()
 
 
 def read_report(lake: Lake, *, days: int, now: int) -> Report:
@@ -49,8 +81,8 @@ def read_report(lake: Lake, *, days: int, now: int) -> Report:
         return Report(days=days, start=start, now=now, freshness=None, notes=(note,))
     gold = GoldReader(lake, manifest, utc_day(start), utc_day(now))
     causes, quarantine = read_causes(gold), read_quarantine(gold)
-    hours, conversations, edges = AgentHours(gold), read_conversations(gold), read_edges(gold)
-    channels = read_channels(gold)
+    hours = AgentHours(gold.rows("gold.agent_hourly", COLUMNS))
+    conversations, edges, channels = read_conversations(gold), read_edges(gold), read_channels(gold)
     from_people = [one for one in channels if one.channel not in PROGRAM_CHANNELS]
     report = Report(
         days=days,
@@ -131,13 +163,13 @@ def oldest_open(gold: GoldReader) -> tuple[OpenConversation, ...]:
     order = pc.sort_indices(rows, sort_keys=[("started_at", "ascending"), ("conversation_id", "ascending")])
     return tuple(
         OpenConversation(
-            conversation_id=text(row["conversation_id"]),
-            started_at=whole(row["started_at"]),
-            channel=text(row["channel"]),
-            agent=text(row["agent"]),
-            message=text(row["message"]),
-            messages=whole(row["messages"]),
-            open=whole(row["open"]),
+            conversation_id=row["conversation_id"] or "",
+            started_at=row["started_at"] or 0,
+            channel=row["channel"] or "",
+            agent=row["agent"] or "",
+            message=row["message"] or "",
+            messages=row["messages"] or 0,
+            open=row["open"] or 0,
         )
         for row in rows.take(order[:TOP]).to_pylist()
     )
@@ -150,7 +182,7 @@ def _people(gold: GoldReader) -> dict[str, int]:
     rows = rows.filter(pc.invert(pc.fill_null(pc.starts_with(rows["message_id"], SCHEDULE_PREFIX), False)))
     named = rows.append_column("person", pc.coalesce(rows["sender_id"], rows["sender"]))
     counted = named.group_by("channel").aggregate([("person", "count_distinct")])
-    return {text(row["channel"]): whole(row["person_count_distinct"]) for row in counted.to_pylist()}
+    return {row["channel"] or "": row["person_count_distinct"] or 0 for row in counted.to_pylist()}
 
 
 def read_edges(gold: GoldReader) -> tuple[Edge, ...]:
@@ -159,12 +191,12 @@ def read_edges(gold: GoldReader) -> tuple[Edge, ...]:
     rows = gold.rows("gold.handoff_edges", columns).group_by(["from_agent", "to_agent"])
     found = [
         Edge(
-            from_agent=text(row["from_agent"]),
-            to_agent=text(row["to_agent"]),
-            handoffs=whole(row["handoffs_sum"]),
-            completed=whole(row["completed_sum"]),
-            dead=whole(row["dead_sum"]),
-            worst_p95=measured(row["latency_p95_max"]),
+            from_agent=row["from_agent"] or "",
+            to_agent=row["to_agent"] or "",
+            handoffs=row["handoffs_sum"] or 0,
+            completed=row["completed_sum"] or 0,
+            dead=row["dead_sum"] or 0,
+            worst_p95=row["latency_p95_max"],
         )
         for row in rows.aggregate([*sums, ("latency_p95", "max")]).to_pylist()
     ]
@@ -177,10 +209,10 @@ def read_channels(gold: GoldReader) -> tuple[ChannelFigures, ...]:
     rows = gold.rows("gold.channel_daily", ("channel", *counts, "latency_p95")).group_by("channel")
     found = [
         ChannelFigures(
-            channel=text(row["channel"]),
-            people=people.get(text(row["channel"]), 0),
-            worst_p95=measured(row["latency_p95_max"]),
-            **{name: whole(row[f"{name}_sum"]) for name in counts},
+            channel=row["channel"] or "",
+            people=people.get(row["channel"] or "", 0),
+            worst_p95=row["latency_p95_max"],
+            **{name: row[f"{name}_sum"] or 0 for name in counts},
         )
         for row in rows.aggregate([*((name, "sum") for name in counts), ("latency_p95", "max")]).to_pylist()
     ]
@@ -202,17 +234,17 @@ def read_slowest(gold: GoldReader, conversations: pa.Table) -> tuple[SlowConvers
     )
     found = [
         SlowConversation(
-            conversation_id=text(row["conversation_id"]),
-            started_at=whole(row["started_at"]),
-            channel=text(row["channel"]),
-            agent=text(row["agent"]),
-            message=text(row["message"]),
-            messages=whole(row["messages"]),
-            depth=whole(row["depth"]),
-            agents=whole(row["agents"]),
-            critical_path_ms=whole(row["critical_path_ms"]),
-            run_ms=whole(row["run_ms"]),
-            cost=real(row["cost"]),
+            conversation_id=row["conversation_id"] or "",
+            started_at=row["started_at"] or 0,
+            channel=row["channel"] or "",
+            agent=row["agent"] or "",
+            message=row["message"] or "",
+            messages=row["messages"] or 0,
+            depth=row["depth"] or 0,
+            agents=row["agents"] or 0,
+            critical_path_ms=row["critical_path_ms"] or 0,
+            run_ms=row["run_ms"] or 0,
+            cost=row["cost"] or 0.0,
         )
         for row in rows.to_pylist()
     ]
@@ -224,7 +256,7 @@ def read_causes(gold: GoldReader) -> tuple[Cause, ...]:
     rows = gold.rows("gold.dead_letters", (*columns, "first_at", "last_at", "example_id")).to_pylist()
     by_fingerprint: dict[str, list[Row]] = {}
     for row in rows:
-        by_fingerprint.setdefault(text(row["fingerprint"]), []).append(row)
+        by_fingerprint.setdefault(row["fingerprint"] or "", []).append(row)
     found = [_cause(fingerprint, same) for fingerprint, same in by_fingerprint.items()]
     return tuple(sorted(found, key=lambda one: (-one.messages, one.fingerprint)))
 
@@ -232,31 +264,31 @@ def read_causes(gold: GoldReader) -> tuple[Cause, ...]:
 def dead_by_agent(gold: GoldReader) -> dict[str, int]:
     """Dead messages per agent."""
     rows = gold.rows("gold.dead_letters", ("agent", "still_dead")).group_by("agent").aggregate([("still_dead", "sum")])
-    return {text(row["agent"]): whole(row["still_dead_sum"]) for row in rows.to_pylist()}
+    return {row["agent"] or "": row["still_dead_sum"] or 0 for row in rows.to_pylist()}
 
 
 def _cause(fingerprint: str, rows: list[Row]) -> Cause:
-    latest = max(rows, key=lambda row: whole(row["last_at"]))
+    latest = max(rows, key=lambda row: row["last_at"] or 0)
     return Cause(
         fingerprint=fingerprint,
-        error_kind=text(latest["error_kind"]),
-        error=text(latest["error"]),
-        agents=tuple(sorted({text(row["agent"]) for row in rows})),
-        messages=sum(whole(row["messages"]) for row in rows),
-        still_dead=sum(whole(row["still_dead"]) for row in rows),
-        first_at=min((at for row in rows if (at := instant(row["first_at"])) is not None), default=None),
-        last_at=instant(latest["last_at"]),
-        example_id=instant(latest["example_id"]),
+        error_kind=latest["error_kind"] or "",
+        error=latest["error"] or "",
+        agents=tuple(sorted({row["agent"] or "" for row in rows})),
+        messages=sum(row["messages"] or 0 for row in rows),
+        still_dead=sum(row["still_dead"] or 0 for row in rows),
+        first_at=min((at for row in rows if (at := row["first_at"]) is not None), default=None),
+        last_at=latest["last_at"],
+        example_id=latest["example_id"],
     )
 
 
 def read_alerts(gold: GoldReader) -> tuple[Alert, ...]:
     rows = gold.rows("gold.alerts", ("rule", "agent", "hour", "text")).to_pylist()
-    found = [Alert(text(row["rule"]), text(row["agent"]), whole(row["hour"]), text(row["text"])) for row in rows]
+    found = [Alert(row["rule"] or "", row["agent"] or "", row["hour"] or 0, row["text"] or "") for row in rows]
     return tuple(sorted(found, key=lambda one: (-one.hour, one.rule, one.agent))[:ALERTS])
 
 
 def read_quarantine(gold: GoldReader) -> tuple[QuarantineReason, ...]:
     rows = gold.rows("quarantine.events", ("reason",)).group_by("reason").aggregate([([], "count_all")])
-    found = [QuarantineReason(text(row["reason"]), whole(row["count_all"])) for row in rows.to_pylist()]
+    found = [QuarantineReason(row["reason"] or "", row["count_all"] or 0) for row in rows.to_pylist()]
     return tuple(sorted(found, key=lambda one: (-one.events, one.reason)))
