@@ -17,7 +17,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from tinyagi.api.conversations import trace_of
-from tinyagi.cli.pipeline_progress import ProgressBars
+from tinyagi.cli.pipeline import ProgressBars
 from tinyagi.cli.waterfall import waterfall
 from tinyagi.demo.run import Archived, archive, home_in, keep_running, run_scenario
 from tinyagi.demo.story import DemoTotals, Step, Story

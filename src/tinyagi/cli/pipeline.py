@@ -1,21 +1,37 @@
-"""`tinyagi pipeline`: updates, inspects and maintains the lake. See pipeline_data.py for the commands on its data."""
+"""`tinyagi pipeline`: updates, inspects and maintains the lake, with progress bars and the summary of a run.
+
+See pipeline_data.py for the commands on its data.
+"""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import timedelta
-from typing import TYPE_CHECKING, Annotated, Final
+from types import TracebackType
+from typing import TYPE_CHECKING, Annotated, Final, Self
 
 import typer
 
 from tinyagi.cli.context import edit_settings, installation
 from tinyagi.cli.options import Json, Yes, examples
-from tinyagi.cli.pipeline_progress import ProgressBars, show_summary
-from tinyagi.cli.terminal import WrongCall, confirm, duration, note, print_fields, print_json, print_table, say, when
+from tinyagi.cli.terminal import (
+    WrongCall,
+    confirm,
+    console,
+    duration,
+    note,
+    print_fields,
+    print_json,
+    print_table,
+    say,
+    when,
+)
 from tinyagi.domain.texts import size_text
+from tinyagi.pipeline.progress import Progress, Summary
 
 if TYPE_CHECKING:
     from tinyagi.lake_service import LakeService
     from tinyagi.pipeline.manage.status import LakeStatus
+    from tinyagi.pipeline.spark.lake_session import LakeSession
 
 app = typer.Typer(
     help="The lake: every event as tables, made by Spark. Update it, query it, report on it, replay from it.",
@@ -25,6 +41,9 @@ app = typer.Typer(
 BUSY: Final = 75
 """Another process writes the lake: try again later (EX_TEMPFAIL)."""
 _EXTRA: Final = frozenset({"deltalake", "pyarrow", "plotly", "pyspark", "py4j"})
+_UPDATED_TABLES: Final = 16
+"""All tables except bronze.events."""
+_STAGES: Final = {"ingest": "events", "silver": "silver", "gold": "gold", "tidy": "tidying up"}
 
 
 @app.command("run", epilog=examples("tinyagi pipeline run", "tinyagi pipeline run --json"))
@@ -45,10 +64,9 @@ def run(
 @app.command("follow", epilog=examples("tinyagi pipeline follow"))
 def follow(ctx: typer.Context) -> None:
     """Load events into the lake as they come, until Ctrl-C."""
-    from tinyagi.pipeline.progress import Progress, Summary
 
     def done(summary: Summary) -> None:
-        took = sum(summary.seconds.get(stage, 0.0) for stage in ("ingest", "silver", "gold", "tidy"))
+        took = sum(summary.seconds.get(stage, 0.0) for stage in _STAGES)
         say(f"{when(summary.ended_at)}  {summary.events} events up to {summary.through_id} in {took:.1f} s")
 
     with open_lake(ctx) as service:
@@ -219,6 +237,83 @@ def requires_pipeline_extra() -> Iterator[None]:
         raise WrongCall(
             f"The extra `pipeline` is missing ({error.name} is not installed). Run: pip install 'tinyagi[pipeline]'"
         ) from error
+
+
+class ProgressBars(Progress):
+    """A progress bar per stage on stderr; nothing when stderr is not a terminal."""
+
+    def __init__(self) -> None:
+        from rich import progress
+
+        self._bars = progress.Progress(
+            progress.TextColumn("{task.description:<12}"),
+            progress.BarColumn(),
+            progress.MofNCompleteColumn(),
+            progress.TextColumn("{task.fields[now]}"),
+            progress.TimeElapsedColumn(),
+            console=console(err=True),
+            disable=not console(err=True).is_terminal,
+        )
+        self._events = self._bars.add_task("starting Spark", total=None, now="")
+        self._tables = self._bars.add_task("tables", total=_UPDATED_TABLES, now="", visible=False)
+
+    def __enter__(self) -> Self:
+        self._bars.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bars.stop()
+
+    def began(self, stage: str) -> None:
+        if stage == "ingest":
+            self._bars.update(self._events, description="events")
+        else:
+            self._bars.update(self._tables, visible=True, description=_STAGES[stage], now="")
+
+    def arrived(self, events: int, of: int) -> None:
+        self._bars.update(self._events, completed=events, total=of)
+
+    def planned(self, table: str) -> None:
+        self._bars.update(self._tables, now=table)
+
+    def committed(self, table: str, rows: int) -> None:  # noqa: ARG002 - the summary shows it
+        if not table.startswith("bronze"):
+            self._bars.advance(self._tables)
+
+    def finishing(self) -> None:
+        self._bars.update(self._tables, now="")
+
+
+@contextmanager
+def reading(service: "LakeService") -> "Iterator[LakeSession]":
+    """Open a Spark session on the lake; shows a status line, because Spark takes seconds to start."""
+    with ExitStack() as stack:
+        with console(err=True).status("Starting Spark"):
+            session = stack.enter_context(service.reading())
+        yield session
+
+
+def show_summary(summary: Summary) -> None:
+    """Print what a run did."""
+    if not summary.rows:
+        say(f"There are no new events: the lake has every event up to {summary.through_id}.")
+        return
+    took = sum(summary.seconds.get(stage, 0.0) for stage in _STAGES)
+    say(f"{summary.events} events in {took:.1f} s; the lake has every event up to {summary.through_id}.")
+    print_table(
+        ("table", "rows written#", "seconds#"),
+        [(name, rows, _seconds(summary, name)) for name, rows in summary.rows.items()],
+        empty="",
+    )
+    if summary.quarantined:
+        say(f"{summary.quarantined} events are in quarantine; the table quarantine.events has the reasons.")
+
+
+def _seconds(summary: Summary, table: str) -> str:
+    seconds = summary.seconds.get("ingest" if table.startswith("bronze") else table)
+    return "" if seconds is None else f"{seconds:.1f}"
 
 
 def _lake_status(ctx: typer.Context) -> "LakeStatus | None":

@@ -13,8 +13,7 @@ import typer
 
 from tinyagi.cli.context import installation
 from tinyagi.cli.options import Json, Yes, examples
-from tinyagi.cli.pipeline import open_lake, requires_pipeline_extra
-from tinyagi.cli.pipeline_progress import ProgressBars, reading
+from tinyagi.cli.pipeline import ProgressBars, open_lake, reading, requires_pipeline_extra
 from tinyagi.cli.terminal import WrongCall, confirm, note, print_json, print_table, readable, say, show
 
 if TYPE_CHECKING:
