@@ -47,7 +47,6 @@ REPLAY_EXAMPLES: Final = examples(
 REPORT_EXAMPLES: Final = examples(
     "tinyagi pipeline report", "tinyagi pipeline report --days 30 --html report.html", "tinyagi pipeline report --json"
 )
-_REPORT_EXTRA: Final = frozenset({"deltalake", "pyarrow", "plotly"})
 
 
 class Statement(NamedTuple):
@@ -280,16 +279,10 @@ def report(
 
     The report shows the lake as of the last `tinyagi pipeline run`. Days are in UTC.
     """
-    try:
+    with requires_pipeline_extra():
         found = _read_report(ctx, days)
         if html is not None:
             _write_page(html, found)
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in _REPORT_EXTRA:
-            raise
-        raise WrongCall(
-            f"The extra `pipeline` is missing ({error.name} is not installed). Run: pip install 'tinyagi[pipeline]'"
-        ) from error
     if as_json:
         print_json(found)
     if html is not None:
