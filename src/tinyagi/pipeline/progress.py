@@ -6,8 +6,6 @@ from dataclasses import dataclass, field
 class Progress:
     """Ignores all progress; a subclass shows what it wants."""
 
-    """Ignores all progress."""
-
     def began(self, stage: str) -> None:
         """A stage began: `ingest`, `silver`, `gold` or `tidy`."""
 
