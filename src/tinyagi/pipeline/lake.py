@@ -83,6 +83,13 @@ class Lake:
             handle.load_as_version(as_of)
         return handle
 
+    def exists(self, name: str) -> bool:
+        return DeltaTable.is_deltatable(str(self.path(name)))
+
+    def newest(self, name: str) -> DeltaTable:
+        """The newest version of an existing table: after an interruption, it is newer than the manifest's."""
+        return DeltaTable(self.path(name))
+
     def rows(
         self,
         name: str,

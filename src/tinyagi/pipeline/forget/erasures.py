@@ -9,8 +9,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from deltalake import DeltaTable
-
 from tinyagi.domain.erasure import Erasure, Redaction
 from tinyagi.domain.instants import utc_day
 from tinyagi.pipeline.errors import LakeBroken
@@ -56,11 +54,10 @@ def make_key(home: Home) -> bytes:
 
 def erasures_of(lake: Lake) -> tuple[Erasure, ...]:
     """All erasures of the newest version, not the manifest's, because an interrupted erasure counts too."""
-    folder = lake.path(ERASURES.name)
-    if not DeltaTable.is_deltatable(str(folder)):
+    if not lake.exists(ERASURES.name):
         return ()
     columns = [column.name for column in ERASURES.columns]
-    rows: list[dict[str, Any]] = DeltaTable(folder).to_pyarrow_table(columns=columns).to_pylist()
+    rows: list[dict[str, Any]] = lake.newest(ERASURES.name).to_pyarrow_table(columns=columns).to_pylist()
     return tuple(_erasure(row) for row in sorted(rows, key=lambda row: int(row["erased_at"])))
 
 

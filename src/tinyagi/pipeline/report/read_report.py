@@ -7,7 +7,6 @@ from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake.exceptions import TableNotFoundError
 
 from tinyagi.domain.instants import DAY_MS, HOUR_MS, utc_day
 from tinyagi.domain.messages import ROOM_CHANNEL
@@ -56,11 +55,9 @@ class GoldReader:
         """Rows within the days; empty for a missing table. Raise LakeBroken when files of it are gone."""
         pin = self._manifest.tables.get(name)
         try:
-            if pin is not None:
+            if pin is not None and self._lake.exists(name):
                 days = self._days if where is None else self._days & where
                 return self._lake.rows(name, columns=columns, where=days, as_of=pin.version)
-        except TableNotFoundError:
-            pass
         except FileNotFoundError as error:
             raise LakeBroken(
                 f"Files of {name} are gone: a vacuum ran during the read. Try again; if it fails again, "
