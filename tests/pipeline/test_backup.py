@@ -11,7 +11,7 @@ from tinyagi.backup.create import TEMPORARY, create
 from tinyagi.backup.restore import restore
 from tinyagi.pipeline.delta.commit import CHECKPOINTS, STAGE
 from tinyagi.pipeline.errors import PipelineError
-from tinyagi.pipeline.lake import MANIFEST, SPARK, Lake
+from tinyagi.pipeline.lake import LAKE_MANIFEST, SPARK, Lake
 from tinyagi.settings.home import Home
 
 pytestmark = pytest.mark.timeout(900)
@@ -21,7 +21,7 @@ NOW = 1_794_971_700_000
 
 def test_a_backup_excludes_the_temporary_folders_of_the_pipeline() -> None:
     assert {SPARK, STAGE, CHECKPOINTS} <= TEMPORARY
-    assert MANIFEST == "manifest.json"
+    assert LAKE_MANIFEST == "manifest.json"
 
 
 def test_a_restored_lake_agrees_and_a_newer_lake_is_moved_away(spark: SparkSession, tmp_path: Path) -> None:

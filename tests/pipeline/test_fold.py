@@ -21,7 +21,7 @@ from tinyagi.pipeline.ingest.bronze import BRONZE
 from tinyagi.pipeline.lake import Lake, LakeManifest, Pin, write_manifest
 from tinyagi.pipeline.progress import Progress
 from tinyagi.pipeline.spark.lake_session import LakeSession
-from tinyagi.pipeline.table_updates import FROM_EVENTS, FROM_GOLD, FROM_SILVER, HANDOFFS
+from tinyagi.pipeline.table_updates import FROM_EVENTS, FROM_GOLD, FROM_SILVER, HANDOFFS_UPDATE
 from tinyagi.pipeline.tables.catalog import TABLES, find_table
 from tinyagi.pipeline.tables.model import LAST_EVENT_ID, Column, Kept, Merge, Table
 from tinyagi.pipeline.transform.columns import spark_schema
@@ -156,7 +156,7 @@ def _assert_split_makes_no_difference(spark: SparkSession, home: Whole, shares: 
             read = valid_events(parsed_events(events.where(F.col("id") <= upto)))
             for step in FROM_EVENTS:
                 step.update(session, read, upto)
-            HANDOFFS.update(session, upto)
+            HANDOFFS_UPDATE.update(session, upto)
         for to_gold in FROM_SILVER:
             to_gold.update(session, head)
         for last in FROM_GOLD:

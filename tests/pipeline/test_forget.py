@@ -19,7 +19,7 @@ from tests.support.people import BERT, MARK, OTHER_MARK, ZORA, ZORA_ID, ask, cla
 from tinyagi.domain.erasure import Identity, Person, Redaction, Scope, SenderAlias, erasure_of
 from tinyagi.domain.errors import Conflict, NotFound
 from tinyagi.domain.runs import Outcome
-from tinyagi.pipeline.forget.erasures import erasures_of, key_file, make_key, redactions_of, row_of
+from tinyagi.pipeline.forget.erasures import erasure_row, erasures_of, key_file, make_key, redactions_of
 from tinyagi.pipeline.forget.lake_eraser import LakeEraser
 from tinyagi.pipeline.forget.person import ErasureReport, PersonEraser
 from tinyagi.pipeline.ingest.bronze import redact
@@ -267,7 +267,7 @@ def test_an_interrupted_erasure_continues_with_the_same_command(tmp_path: Path) 
         found = forgetting.find(Person("telegram", ZORA))
         done = forgetting.erase(found, now=1)
     erasure = erasure_of(make_key(home), found.identity, found.scope, through_id=40, now=1)
-    write_lake(home.lake, {"ops.erasures": [row_of(erasure)]})
+    write_lake(home.lake, {"ops.erasures": [erasure_row(erasure)]})
 
     lake = Emptied()
     with Eraser(home.database) as eraser:
@@ -285,7 +285,7 @@ def test_another_person_of_the_same_name_gets_another_pseudonym(tmp_path: Path) 
     home = inhabited(Home(tmp_path / "home"))
     other = Identity("telegram", "another", frozenset({ZORA}))
     erasure = erasure_of(make_key(home), other, Scope(frozenset({"m2"})), through_id=40, now=1)
-    write_lake(home.lake, {"ops.erasures": [row_of(erasure)]})
+    write_lake(home.lake, {"ops.erasures": [erasure_row(erasure)]})
 
     with Eraser(home.database) as eraser:
         found = PersonEraser(home, eraser, Emptied()).find(Person("telegram", ZORA))

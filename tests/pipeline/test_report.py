@@ -13,7 +13,7 @@ import pytest
 from tests.support.lakes import write_lake
 from tinyagi.pipeline.errors import LakeBroken
 from tinyagi.pipeline.lake import Lake, LakeManifest, Pin, read_manifest, write_manifest
-from tinyagi.pipeline.report.agent_hours import BUCKETS
+from tinyagi.pipeline.report.agent_hours import HISTOGRAM_BUCKETS
 from tinyagi.pipeline.report.model import DayCost, Freshness, Report
 from tinyagi.pipeline.report.read_report import HOURLY_DAYS, read_report
 from tinyagi.pipeline.tables.gold import HISTOGRAM_EDGES
@@ -34,7 +34,7 @@ def bucket_of(value: float) -> int:
 
 
 def histogram(values: Sequence[float]) -> list[int]:
-    counts = [0] * BUCKETS
+    counts = [0] * HISTOGRAM_BUCKETS
     for value in values:
         counts[bucket_of(value)] += 1
     return counts

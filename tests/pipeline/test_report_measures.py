@@ -5,7 +5,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.pipeline.test_report import bucket_of, exact, histogram
-from tinyagi.pipeline.report.agent_hours import BUCKETS, bounds, histogram_percentile
+from tinyagi.pipeline.report.agent_hours import HISTOGRAM_BUCKETS, bounds, histogram_percentile
 from tinyagi.pipeline.report.units import dollars, duration, nearly, share, short
 from tinyagi.pipeline.tables.gold import HISTOGRAM_EDGES
 
@@ -51,7 +51,7 @@ def test_a_percentile_of_evenly_spread_values_is_nearly_exact(wanted: float) -> 
 
 
 def test_an_empty_histogram_has_no_percentile() -> None:
-    assert histogram_percentile([0] * BUCKETS, 0.5) is None
+    assert histogram_percentile([0] * HISTOGRAM_BUCKETS, 0.5) is None
 
 
 @pytest.mark.parametrize(

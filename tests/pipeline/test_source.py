@@ -19,7 +19,7 @@ from tinyagi.domain.errors import InvalidInput
 from tinyagi.domain.ids import AgentId
 from tinyagi.domain.messages import NewMessage
 from tinyagi.pipeline.errors import PipelineError
-from tinyagi.pipeline.ingest.log_source import NAME, Options
+from tinyagi.pipeline.ingest.log_source import SOURCE_NAME, Options
 from tinyagi.pipeline.ingest.spark_source import (
     SCHEMA,
     SMALLEST_PARTITION,
@@ -92,7 +92,7 @@ def thin_out(path: Path, dice: random.Random) -> None:
 
 def batch(spark: SparkSession, **options: object) -> DataFrame:
     texts = {name: str(value) for name, value in options.items()}
-    return spark.read.format(NAME).options(**texts).load()
+    return spark.read.format(SOURCE_NAME).options(**texts).load()
 
 
 def rows_of(events: DataFrame) -> list[tuple[Any, ...]]:
@@ -113,7 +113,7 @@ def stream(
         seen(batches[-1])
 
     texts = {name: str(value) for name, value in options.items()}
-    events = spark.readStream.format(NAME).options(**texts).load()
+    events = spark.readStream.format(SOURCE_NAME).options(**texts).load()
     writer = events.writeStream.foreachBatch(take).option("checkpointLocation", str(checkpoint))
     query = writer.trigger(availableNow=True).start()
     try:

@@ -28,10 +28,10 @@ from tinyagi.pipeline.tables.schema import arrow_schema
 from tinyagi.settings.home import Home, find_home
 from tinyagi.system.files import make_folder, private_files, put_in_place, write_aside
 
-MANIFEST: Final = "manifest.json"
+LAKE_MANIFEST: Final = "manifest.json"
 SPARK: Final = "_spark"
 """The folder below a lake for Spark's temporary files."""
-FORMAT: Final = 1
+_FORMAT: Final = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class Lake:
 
     @property
     def manifest_file(self) -> Path:
-        return self.folder / MANIFEST
+        return self.folder / LAKE_MANIFEST
 
     def manifest(self) -> LakeManifest | None:
         return read_manifest(self.manifest_file)
@@ -147,7 +147,7 @@ def read_manifest(path: Path) -> LakeManifest | None:
         return None
     except ValueError as error:
         raise LakeBroken(f"{path} cannot be read: {error}. Delete it and run `tinyagi pipeline run`.") from error
-    if found.get("format") != FORMAT:
+    if found.get("format") != _FORMAT:
         raise LakeBroken(
             f"{path} was written by another version of TinyAGI (format {found.get('format')}). Update this one."
         )
@@ -157,5 +157,5 @@ def read_manifest(path: Path) -> LakeManifest | None:
 
 def write_manifest(path: Path, manifest: LakeManifest) -> None:
     """Replace the manifest atomically: a reader sees the old one or the new one."""
-    content = json.dumps({"format": FORMAT, **asdict(manifest)}, indent=1, sort_keys=True)
+    content = json.dumps({"format": _FORMAT, **asdict(manifest)}, indent=1, sort_keys=True)
     put_in_place(write_aside(path, content.encode()), path)

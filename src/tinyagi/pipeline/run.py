@@ -21,7 +21,7 @@ from tinyagi.pipeline.ingest.log_source import LogSource
 from tinyagi.pipeline.lake import LakeManifest, Pin, write_manifest
 from tinyagi.pipeline.progress import Summary
 from tinyagi.pipeline.spark.lake_session import LakeSession, WritePlan, now_ms
-from tinyagi.pipeline.table_updates import FROM_EVENTS, FROM_GOLD, FROM_SILVER, HANDOFFS, changed_rows
+from tinyagi.pipeline.table_updates import FROM_EVENTS, FROM_GOLD, FROM_SILVER, HANDOFFS_UPDATE, changed_rows
 from tinyagi.pipeline.tables import catalog, silver
 from tinyagi.pipeline.tables.catalog import QUARANTINE, TABLES
 from tinyagi.pipeline.transform.columns import spark_schema
@@ -113,7 +113,7 @@ class Pipeline:
 
     def _slices(self, through: int) -> Iterator[tuple[int, int]]:
         """Id ranges from the last event of the table that is furthest behind."""
-        names = [step.table.name for step in FROM_EVENTS] + [HANDOFFS.table.name, QUARANTINE.name]
+        names = [step.table.name for step in FROM_EVENTS] + [HANDOFFS_UPDATE.table.name, QUARANTINE.name]
         after = min(self._session.open(name).through_id for name in names)
         # Equal lengths: a short slice at the end would cost as much as a full one.
         count = max(1, round((through - after) / self._slice_events))
@@ -133,7 +133,7 @@ class Pipeline:
             )
             self._in_parallel(
                 {
-                    HANDOFFS.table.name: partial(HANDOFFS.update, session, through),
+                    HANDOFFS_UPDATE.table.name: partial(HANDOFFS_UPDATE.update, session, through),
                     QUARANTINE.name: partial(self._quarantine, parsed, through),
                 },
                 summary,

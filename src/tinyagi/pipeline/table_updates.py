@@ -223,7 +223,7 @@ FROM_EVENTS: Final[tuple[FoldedTable | AppendedTable, ...]] = (
     AppendedTable(silver.CHAT_MESSAGES, chat_lines),
 )
 
-HANDOFFS: Final = DerivedTable(silver.HANDOFFS, silver.MESSAGES.name, handoffs)
+HANDOFFS_UPDATE: Final = DerivedTable(silver.HANDOFFS, silver.MESSAGES.name, handoffs)
 
 FROM_SILVER: Final[tuple[RecomputedDays, ...]] = (
     RecomputedDays(gold.AGENT_HOURLY, (DatedSource(silver.RUNS.name, ended_runs, "ended_at"),), agent_hourly),

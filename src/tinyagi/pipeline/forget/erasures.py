@@ -79,7 +79,7 @@ def is_erased(erasures: Sequence[Erasure], message_id: str | None, conversation_
     return any(message_id in erasure.messages or conversation_id in erasure.conversations for erasure in erasures)
 
 
-def row_of(erasure: Erasure) -> dict[str, Any]:
+def erasure_row(erasure: Erasure) -> dict[str, Any]:
     """As a row of ops.erasures."""
     sets = {name: sorted(getattr(erasure, name)) for name in ("marks", "conversations", "messages", "agents")}
     plain = {name: getattr(erasure, name) for name in ("pseudonym", "channel", "through_id", "erased_at")}

@@ -20,7 +20,7 @@ from tinyagi.pipeline.delta.commit import Change, Staged, commit
 from tinyagi.pipeline.delta.optimize import vacuum
 from tinyagi.pipeline.delta.snapshot import LOG, DataFile, Snapshot, open_snapshot, sync_version
 from tinyagi.pipeline.errors import LakeBroken
-from tinyagi.pipeline.forget.erasures import row_of
+from tinyagi.pipeline.forget.erasures import erasure_row
 from tinyagi.pipeline.ingest.bronze import redact
 from tinyagi.pipeline.lake import Lake, Pin, write_manifest
 from tinyagi.pipeline.spark.lake_session import Inspected, LakeSession, WritePlan
@@ -137,7 +137,7 @@ class LakeEraser:
         return rows.join(F.broadcast(wanted), column, "left_semi")
 
     def _record(self, erasure: Erasure) -> None:
-        frame = self._session.spark.createDataFrame([row_of(erasure)], spark_schema(ERASURES))
+        frame = self._session.spark.createDataFrame([erasure_row(erasure)], spark_schema(ERASURES))
         self._session.write(ERASURES.name, lambda snapshot: WritePlan(frame, snapshot.through_id))
 
     def _redact_bronze(self, redaction: Redaction) -> int:

@@ -22,7 +22,7 @@ from tinyagi.domain.errors import TinyAGIError
 from tinyagi.pipeline.delta.commit import CHECKPOINTS, Staged
 from tinyagi.pipeline.delta.snapshot import Snapshot
 from tinyagi.pipeline.errors import LakeBroken, PipelineError
-from tinyagi.pipeline.ingest.log_source import NAME, LogSource
+from tinyagi.pipeline.ingest.log_source import SOURCE_NAME, LogSource
 from tinyagi.pipeline.ingest.spark_source import EventSource
 from tinyagi.pipeline.spark.lake_session import Inspected, LakeSession, WritePlan, now_ms
 from tinyagi.pipeline.tables.catalog import EVENTS
@@ -81,7 +81,7 @@ class BronzeIngest:
         # checkpoint can neither skip nor repeat an event.
         checkpoint = self._session.lake.folder / CHECKPOINTS / uuid.uuid4().hex
         self._session.spark.dataSource.register(EventSource)
-        reading = self._session.spark.readStream.format(NAME).options(**self._log.options)
+        reading = self._session.spark.readStream.format(SOURCE_NAME).options(**self._log.options)
         stream = reading.option("initial", start).option("max_rows", self._batch_events).load()
         writing = stream.writeStream.foreachBatch(self._write_batch).option("checkpointLocation", str(checkpoint))
         query = writing.trigger(availableNow=True).start()

@@ -23,7 +23,7 @@ LARGEST_PAGE: Final = 1_000
 """The API's own limit."""
 PAGE_BYTES: Final = 16 * 1024 * 1024
 
-NAME: Final = "tinyagi_events"
+SOURCE_NAME: Final = "tinyagi_events"
 PARTITIONS: Final = 2
 
 
@@ -86,10 +86,10 @@ class Options:
         """Raise InvalidInput for an unknown option or a wrong value."""
         unknown = sorted(set(options) - set(cls.__slots__))
         if unknown:
-            raise InvalidInput(f"{NAME} has no option {unknown[0]}. It has {', '.join(cls.__slots__)}.")
+            raise InvalidInput(f"{SOURCE_NAME} has no option {unknown[0]}. It has {', '.join(cls.__slots__)}.")
         db, url = options.get("db"), options.get("url")
         if bool(db) == bool(url):
-            raise InvalidInput(f"{NAME} reads a file or an address. Set either the option db or the option url.")
+            raise InvalidInput(f"{SOURCE_NAME} reads a file or an address. Set either the option db or the option url.")
         return cls(
             db=Path(db) if db else None,
             url=url or None,
@@ -270,5 +270,5 @@ def _number(options: Mapping[str, str], name: str, least: int) -> int | None:
     if text is None:
         return None
     if not (text.isascii() and text.isdecimal() and int(text) >= least):
-        raise InvalidInput(f"The option {name} of {NAME} is {text!r}. Use a whole number, {least} or more.")
+        raise InvalidInput(f"The option {name} of {SOURCE_NAME} is {text!r}. Use a whole number, {least} or more.")
     return int(text)

@@ -29,7 +29,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
 from tinyagi.pipeline.errors import PipelineError
-from tinyagi.pipeline.ingest.log_source import NAME, Options
+from tinyagi.pipeline.ingest.log_source import SOURCE_NAME, Options
 
 SCHEMA: Final = StructType(
     [
@@ -63,7 +63,7 @@ class EventSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        return NAME
+        return SOURCE_NAME
 
     def schema(self) -> StructType:
         return SCHEMA
@@ -177,7 +177,7 @@ def split(after: int, through: int, most: int) -> list[IdRange]:
 
 def _read(options: Options, partition: InputPartition, types: frozenset[str] | None) -> Iterator[pa.RecordBatch]:
     if not isinstance(partition, IdRange):
-        raise TypeError(f"{NAME} reads ranges of ids, not {partition!r}.")
+        raise TypeError(f"{SOURCE_NAME} reads ranges of ids, not {partition!r}.")
     schema = to_arrow_schema(SCHEMA)
     with options.open() as log:
         pages = log.pages(partition.after, partition.through, types)

@@ -23,10 +23,10 @@ from tinyagi.pipeline.lake import Lake
 from tinyagi.pipeline.tables.gold import ERROR_EXCERPT, ERROR_VARIABLE_PARTS
 from tinyagi.pipeline.tables.silver import MESSAGES
 
-MOST: Final = 100
+MOST_REPLAYED: Final = 100
 """The default limit of one replay."""
-CHANNEL: Final = "api"
-SENDER: Final = "replay"
+REPLAY_CHANNEL: Final = "api"
+REPLAY_SENDER: Final = "replay"
 
 _COLUMNS: Final = (
     *("id", "message_id", "conversation_id", "channel", "sender", "agent", "from_agent", "team", "hop", "message"),
@@ -75,8 +75,8 @@ class ReplayMessage:
     """The original team, or the agent."""
     text: str
     files: tuple[str, ...] = ()
-    channel: str = CHANNEL
-    sender: str = SENDER
+    channel: str = REPLAY_CHANNEL
+    sender: str = REPLAY_SENDER
 
     @property
     def sender_id(self) -> str:
@@ -101,12 +101,17 @@ class Replayed:
     """Messages that an earlier attempt had sent."""
 
 
-SendMessage = Callable[[ReplayMessage], Awaitable[bool]]
+SendReplayMessage = Callable[[ReplayMessage], Awaitable[bool]]
 """Stores a message in the queue; False when a message with its id exists already."""
 
 
 def plan_replay(
-    lake: Lake, selection: Selection, *, agent: str | None = None, replay_id: str | None = None, most: int = MOST
+    lake: Lake,
+    selection: Selection,
+    *,
+    agent: str | None = None,
+    replay_id: str | None = None,
+    most: int = MOST_REPLAYED,
 ) -> Replay:
     """Select the originals in order of arrival; raise InvalidInput for no filter or too many matches."""
     selection.check()
@@ -120,7 +125,7 @@ def plan_replay(
     return Replay(name, tuple(messages), refused)
 
 
-async def send_replay(replay: Replay, send: SendMessage) -> Replayed:
+async def send_replay(replay: Replay, send: SendReplayMessage) -> Replayed:
     """Send all messages. After an interruption, a second call sends only the missing ones."""
     stored = [await send(message) for message in replay.letters]
     return Replayed(stored.count(True), stored.count(False))

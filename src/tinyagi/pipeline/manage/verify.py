@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 from tinyagi.pipeline.ingest.bronze import BRONZE
 from tinyagi.pipeline.ingest.log_source import LogSource
 from tinyagi.pipeline.spark.lake_session import LakeSession
-from tinyagi.pipeline.table_updates import FROM_EVENTS, FROM_GOLD, FROM_SILVER, HANDOFFS
+from tinyagi.pipeline.table_updates import FROM_EVENTS, FROM_GOLD, FROM_SILVER, HANDOFFS_UPDATE
 from tinyagi.pipeline.tables import silver
 from tinyagi.pipeline.tables.catalog import QUARANTINE
 from tinyagi.pipeline.tables.model import Table
@@ -36,7 +36,7 @@ def verify(session: LakeSession, log: LogSource) -> Iterator[TableCheck]:
         valid = valid_events(parsed)
         for step in FROM_EVENTS:
             yield _compared(session, step.table, step.recompute(session, valid))
-        yield _compared(session, HANDOFFS.table, HANDOFFS.recompute(session))
+        yield _compared(session, HANDOFFS_UPDATE.table, HANDOFFS_UPDATE.recompute(session))
         yield _compared(session, QUARANTINE, quarantined(parsed, _stored(session, silver.RUNS)))
         for step_to_gold in FROM_SILVER:
             yield _compared(session, step_to_gold.table, step_to_gold.recompute(session))

@@ -13,7 +13,7 @@ from tinyagi.pipeline.tables.gold import HISTOGRAM_EDGES
 Row = dict[str, Any]
 """A row as Arrow gives it; the table declares the types of its values."""
 
-BUCKETS: Final = len(HISTOGRAM_EDGES) + 1
+HISTOGRAM_BUCKETS: Final = len(HISTOGRAM_EDGES) + 1
 
 TOP: Final = 10
 """Entries in a list of the slowest."""
@@ -22,14 +22,14 @@ _COUNTS: Final = ("runs", "completed", "failures", "retries")
 _TOKENS: Final = ("input_tokens", "output_tokens", "cache_tokens")
 _EXACT: Final = tuple(f"{of}_p{share}" for of in ("wait", "run") for share in (50, 95, 99))
 _HISTOGRAMS: Final = ("wait_hist", "run_hist")
-COLUMNS: Final = ("agent", "hour", *_COUNTS, *_TOKENS, "cost", *_EXACT, *_HISTOGRAMS)
+AGENT_HOUR_COLUMNS: Final = ("agent", "hour", *_COUNTS, *_TOKENS, "cost", *_EXACT, *_HISTOGRAMS)
 
 _SUMS: Final = (*_COUNTS, *_TOKENS, "cost")
-_BUCKETS: Final = tuple(f"{name}_{bucket}" for name in _HISTOGRAMS for bucket in range(BUCKETS))
+_BUCKET_COLUMNS: Final = tuple(f"{name}_{bucket}" for name in _HISTOGRAMS for bucket in range(HISTOGRAM_BUCKETS))
 
 
 class AgentHours:
-    """Rows of `gold.agent_hourly` with `COLUMNS`."""
+    """Rows of `gold.agent_hourly` with `AGENT_HOUR_COLUMNS`."""
 
     def __init__(self, hours: pa.Table) -> None:
         self._hours = hours
@@ -41,7 +41,7 @@ class AgentHours:
 
     def agents(self, dead: Mapping[str, int]) -> tuple[AgentFigures, ...]:
         """The busiest first, including agents with dead messages but no run."""
-        rows = _grouped(_with_buckets(self._hours), ("agent",), (*_SUMS, *_BUCKETS))
+        rows = _grouped(_with_buckets(self._hours), ("agent",), (*_SUMS, *_BUCKET_COLUMNS))
         worked = {row["agent"] or "": row for row in rows}
         found = [self._agent(row, dead.get(name, 0)) for name, row in worked.items()]
         found += [_idle(name, number) for name, number in dead.items() if number and name not in worked]
@@ -144,9 +144,9 @@ def _grouped(rows: pa.Table, keys: tuple[str, ...], sums: tuple[str, ...]) -> It
 def _with_buckets(hours: pa.Table) -> pa.Table:
     """Add one column per bucket, so that Arrow can sum them. A histogram of another length counts as empty."""
     for name in _HISTOGRAMS:
-        fits = pc.equal(pc.list_value_length(hours[name]), BUCKETS)
-        lists = pc.if_else(pc.fill_null(fits, False), hours[name], pa.scalar([0] * BUCKETS, hours[name].type))
-        for bucket in range(BUCKETS):
+        fits = pc.equal(pc.list_value_length(hours[name]), HISTOGRAM_BUCKETS)
+        lists = pc.if_else(pc.fill_null(fits, False), hours[name], pa.scalar([0] * HISTOGRAM_BUCKETS, hours[name].type))
+        for bucket in range(HISTOGRAM_BUCKETS):
             hours = hours.append_column(f"{name}_{bucket}", pc.list_element(lists, bucket))
     return hours
 
@@ -156,7 +156,7 @@ def _floor(instants: pa.ChunkedArray, size: int) -> pa.ChunkedArray:
 
 
 def _counts(row: Row, histogram: str) -> list[int]:
-    return [row[f"{histogram}_{bucket}"] or 0 for bucket in range(BUCKETS)]
+    return [row[f"{histogram}_{bucket}"] or 0 for bucket in range(HISTOGRAM_BUCKETS)]
 
 
 def _slot(row: Row) -> Slot:

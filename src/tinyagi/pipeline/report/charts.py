@@ -18,7 +18,7 @@ BAD: Final = "#f2647c"
 ACCENT: Final = "#7c8cff"
 PALETTE: Final = (ACCENT, "#3ecfcf", "#f5a35b", "#c68bff", "#3ecf8e", "#f58fb8", "#5aa9f7", "#b8c25a")
 OTHERS: Final = "#98a0b3"
-SHOWN: Final = 10
+CHART_ROWS: Final = 10
 """The most bars of a chart."""
 
 _REST: Final = "others"
@@ -80,7 +80,7 @@ def _slot_hover(slot: Slot, *, is_hour: bool) -> str:
 
 def _latency(agents: Sequence[AgentFigures], measured: Sequence[Percentiles]) -> Chart:
     """One line per agent, busiest on top, from the median to the 99th percentile."""
-    known = [(one, of) for one, of in zip(agents, measured, strict=True) if of.p50 is not None][:SHOWN]
+    known = [(one, of) for one, of in zip(agents, measured, strict=True) if of.p50 is not None][:CHART_ROWS]
     places = list(range(len(known)))
     spans = [
         {
@@ -144,7 +144,7 @@ def _cost(report: Report) -> Chart:
 
 
 def _dead(report: Report) -> Chart:
-    causes = report.causes[:SHOWN]
+    causes = report.causes[:CHART_ROWS]
     places = list(range(len(causes)))
     hover = [
         f"<b>{label(one.error_kind or 'unknown')}</b><br>{label(one.error, 90)}<br>"

@@ -11,9 +11,9 @@ from tinyagi.pipeline.report.charts import OTHERS
 from tinyagi.pipeline.report.model import Edge
 from tinyagi.pipeline.report.units import count, duration, escaped
 
-WIDTH: Final = 760
-HEIGHT: Final = 400
-SHOWN: Final = 30
+_WIDTH: Final = 760
+_HEIGHT: Final = 400
+_MOST_EDGES: Final = 30
 """The most arrows; the table has the rest."""
 
 _NAME: Final = 18
@@ -47,7 +47,7 @@ class _Node:
 
 def handoff_graph(edges: Sequence[Edge], colours: dict[str, str]) -> str:
     """An SVG of the most frequent hand-offs; empty without hand-offs between two agents."""
-    drawn = [edge for edge in edges if edge.from_agent != edge.to_agent][:SHOWN]
+    drawn = [edge for edge in edges if edge.from_agent != edge.to_agent][:_MOST_EDGES]
     if not drawn:
         return ""
     nodes = _placed(drawn)
@@ -55,7 +55,7 @@ def handoff_graph(edges: Sequence[Edge], colours: dict[str, str]) -> str:
     arrows = "".join(_arrow(edge, nodes, most, colours.get(edge.from_agent, OTHERS)) for edge in reversed(drawn))
     boxes = "".join(_box(node, colours.get(node.agent, OTHERS)) for node in nodes.values())
     return (
-        f'<svg class="graph" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="Who hands work to whom">'
+        f'<svg class="graph" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="Who hands work to whom">'
         f"{arrows}{boxes}</svg>"
     )
 
@@ -77,8 +77,8 @@ def _placed(edges: Iterable[Edge]) -> dict[str, _Node]:
     return {
         agent: _Node(
             agent,
-            WIDTH / 2 + (WIDTH / 2 - 100) * math.cos(first + at * turn),
-            HEIGHT / 2 + (HEIGHT / 2 - 34) * math.sin(first + at * turn),
+            _WIDTH / 2 + (_WIDTH / 2 - 100) * math.cos(first + at * turn),
+            _HEIGHT / 2 + (_HEIGHT / 2 - 34) * math.sin(first + at * turn),
         )
         for at, agent in enumerate(order)
     }

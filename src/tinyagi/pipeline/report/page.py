@@ -12,7 +12,7 @@ from plotly.offline import get_plotlyjs
 
 from tinyagi.domain.instants import utc_day
 from tinyagi.domain.texts import one_line
-from tinyagi.pipeline.report.charts import ACCENT, OK, SHOWN, WARN, agent_colours, charts
+from tinyagi.pipeline.report.charts import ACCENT, CHART_ROWS, OK, WARN, agent_colours, charts
 from tinyagi.pipeline.report.handoff_graph import handoff_graph
 from tinyagi.pipeline.report.model import Percentiles, Report
 from tinyagi.pipeline.report.units import count, dollars, duration, escaped, nearly, share, short, stamp
@@ -266,7 +266,7 @@ def _edges(report: Report) -> str:
             count(one.dead),
             duration(one.worst_p95),
         )
-        for one in report.edges[: 2 * SHOWN]
+        for one in report.edges[: 2 * CHART_ROWS]
     ]
     return html_table(("from → to", "hand-offs#", "completed#", "dead#", "p95#"), rows)
 
@@ -295,7 +295,7 @@ def _causes(report: Report) -> str:
             "" if one.last_at is None else stamp(one.last_at),
             "" if one.example_id is None else one.example_id,
         )
-        for one in report.causes[:SHOWN]
+        for one in report.causes[:CHART_ROWS]
     ]
     return html_table(("error", "latest", "agents", "died#", "still dead#", "last (UTC)", "message#"), rows)
 

@@ -12,7 +12,7 @@ from tinyagi.domain.instants import DAY_MS, HOUR_MS, utc_day
 from tinyagi.domain.messages import ROOM_CHANNEL
 from tinyagi.pipeline.errors import LakeBroken
 from tinyagi.pipeline.lake import Lake, LakeManifest, between
-from tinyagi.pipeline.report.agent_hours import COLUMNS, TOP, AgentHours, Row
+from tinyagi.pipeline.report.agent_hours import AGENT_HOUR_COLUMNS, TOP, AgentHours, Row
 from tinyagi.pipeline.report.model import (
     Alert,
     Cause,
@@ -37,7 +37,7 @@ _OPTIONAL: Final = frozenset({"gold.alerts", "quarantine.events"})
 
 _IS_OPEN: Final = (pc.field("open") > 0) & (pc.field("channel") != ROOM_CHANNEL)
 
-ALERTS: Final = 20
+MOST_ALERTS: Final = 20
 """Alerts in a report."""
 
 
@@ -78,7 +78,7 @@ def read_report(lake: Lake, *, days: int, now: int) -> Report:
         return Report(days=days, start=start, now=now, freshness=None, notes=(note,))
     gold = GoldReader(lake, manifest, utc_day(start), utc_day(now))
     causes, quarantine = read_causes(gold), read_quarantine(gold)
-    hours = AgentHours(gold.rows("gold.agent_hourly", COLUMNS))
+    hours = AgentHours(gold.rows("gold.agent_hourly", AGENT_HOUR_COLUMNS))
     conversations, edges, channels = read_conversations(gold), read_edges(gold), read_channels(gold)
     from_people = [one for one in channels if one.channel not in PROGRAM_CHANNELS]
     report = Report(
@@ -282,7 +282,7 @@ def _cause(fingerprint: str, rows: list[Row]) -> Cause:
 def read_alerts(gold: GoldReader) -> tuple[Alert, ...]:
     rows = gold.rows("gold.alerts", ("rule", "agent", "hour", "text")).to_pylist()
     found = [Alert(row["rule"] or "", row["agent"] or "", row["hour"] or 0, row["text"] or "") for row in rows]
-    return tuple(sorted(found, key=lambda one: (-one.hour, one.rule, one.agent))[:ALERTS])
+    return tuple(sorted(found, key=lambda one: (-one.hour, one.rule, one.agent))[:MOST_ALERTS])
 
 
 def read_quarantine(gold: GoldReader) -> tuple[QuarantineReason, ...]:

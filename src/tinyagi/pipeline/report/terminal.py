@@ -14,10 +14,10 @@ from tinyagi.domain.texts import one_line
 from tinyagi.pipeline.report.model import Percentiles, Report, Slot
 from tinyagi.pipeline.report.units import count, dollars, duration, nearly, share, short, stamp
 
-WIDTH: Final = 100
-SHOWN: Final = 10
+_WIDEST_CELL: Final = 100
+_MOST_ROWS: Final = 10
 """Rows of a list; the page and the JSON have more."""
-AGENTS: Final = 20
+_MOST_AGENTS: Final = 20
 HOURS: Final = 5
 
 _CURVE: Final = "▁▂▃▄▅▆▇█"
@@ -25,7 +25,7 @@ _CURVE_WIDTH: Final = 72
 _BAR: Final = 24
 _EIGHTHS: Final = " ▏▎▍▌▋▊▉"
 
-Cell = str | Text
+_Cell = str | Text
 
 
 def drawn(report: Report) -> Iterator[RenderableType]:
@@ -49,11 +49,11 @@ def _work(report: Report) -> Iterator[RenderableType]:
         yield _title("Cost", "per day (UTC)")
         top = max(slot.cost for slot in report.daily)
         costs = [(str(utc_day(slot.start)), dollars(slot.cost), _bar(slot.cost, top, "cyan")) for slot in report.daily]
-        yield _table(("day", "cost#", ""), costs[-2 * SHOWN :])
+        yield _table(("day", "cost#", ""), costs[-2 * _MOST_ROWS :])
 
 
 def _agents(report: Report) -> Iterator[RenderableType]:
-    agents = report.agents[:AGENTS]
+    agents = report.agents[:_MOST_AGENTS]
     yield _title("Agents", _more(len(report.agents) - len(agents)))
     rows = [
         (
@@ -113,7 +113,7 @@ def _traffic(report: Report) -> Iterator[RenderableType]:
                 _alarming(one.dead),
                 duration(one.worst_p95),
             )
-            for one in report.edges[:SHOWN]
+            for one in report.edges[:_MOST_ROWS]
         ]
         yield _table(("from → to", "hand-offs#", "", "dead#", "p95#"), handed, widths={"from → to": 36})
 
@@ -122,7 +122,7 @@ def _troubles(report: Report) -> Iterator[RenderableType]:
     if report.alerts:
         yield _title("Alerts", "hours that differ much from the week before (UTC)")
         yield _table(
-            ("hour", "alert"), [(stamp(one.hour), one.text) for one in report.alerts[:SHOWN]], widths={"alert": 78}
+            ("hour", "alert"), [(stamp(one.hour), one.text) for one in report.alerts[:_MOST_ROWS]], widths={"alert": 78}
         )
     if report.causes:
         yield _title("Dead letters", "messages by cause; show them: tinyagi queue dead")
@@ -134,7 +134,7 @@ def _troubles(report: Report) -> Iterator[RenderableType]:
                 ", ".join(f"@{agent}" for agent in one.agents),
                 one.error,
             )
-            for one in report.causes[:SHOWN]
+            for one in report.causes[:_MOST_ROWS]
         ]
         columns = ("error", "died#", "still dead#", "agents", "latest")
         yield _table(columns, causes, widths={"error": 20, "agents": 18, "latest": 34})
@@ -162,7 +162,7 @@ def _troubles(report: Report) -> Iterator[RenderableType]:
         yield _table(columns, slow, widths={"conversation": 26, "agent": 14, "began with": 30})
     if report.quarantine:
         yield _title("Quarantine", "invalid events")
-        reasons = [(one.reason, count(one.events)) for one in report.quarantine[:SHOWN]]
+        reasons = [(one.reason, count(one.events)) for one in report.quarantine[:_MOST_ROWS]]
         yield _table(("reason", "events#"), reasons, widths={"reason": 78})
 
 
@@ -233,7 +233,7 @@ def _title(name: str, hint: str) -> Text:
     return Text.assemble("\n", (name, "bold"), (f"  {hint}", "dim"))
 
 
-def _table(columns: Sequence[str], rows: Sequence[Sequence[Cell]], widths: dict[str, int] | None = None) -> Table:
+def _table(columns: Sequence[str], rows: Sequence[Sequence[_Cell]], widths: dict[str, int] | None = None) -> Table:
     """A column whose name ends in `#` holds numbers. Long texts are truncated."""
     table = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="dim", padding=(0, 1, 0, 0))
     for column in columns:
@@ -246,7 +246,7 @@ def _table(columns: Sequence[str], rows: Sequence[Sequence[Cell]], widths: dict[
             max_width=(widths or {}).get(name),
         )
     for row in rows:
-        table.add_row(*(cell if isinstance(cell, Text) else Text(one_line(cell, WIDTH)) for cell in row))
+        table.add_row(*(cell if isinstance(cell, Text) else Text(one_line(cell, _WIDEST_CELL)) for cell in row))
     return table
 
 

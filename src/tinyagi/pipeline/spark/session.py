@@ -48,7 +48,7 @@ _STREAM: Final = b"/files/tinyagi"
 _BODY: Final = struct.pack(">i", len(_STREAM)) + _STREAM
 _REQUEST: Final = _HEAD.pack(_HEAD.size + len(_BODY), _STREAM_REQUEST) + _BODY
 
-APP: Final = "tinyagi"
+APP_NAME: Final = "tinyagi"
 LEAST_PARTITIONS: Final = 2
 
 # Batch work tolerates pauses: on two cores the parallel collector saves a quarter of the time.
@@ -182,7 +182,7 @@ def _settings(master: str, folder: Path, memory: str, logging: Path) -> dict[str
 
 
 def _started(master: str, settings: Mapping[str, str]) -> SparkSession:
-    builder = SparkSession.builder.master(master).appName(APP)
+    builder = SparkSession.builder.master(master).appName(APP_NAME)
     for name, value in settings.items():
         builder = builder.config(name, value)
     try:

@@ -11,8 +11,8 @@ from typing import Final, NamedTuple
 
 IDEOGRAPHS: Final = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
 """Characters that count as one word each: their scripts put no spaces between words."""
-SHORTEST: Final = 2
-LONGEST: Final = 64
+SHORTEST_TERM: Final = 2
+LONGEST_TERM: Final = 64
 """A longer one is a key or a hash, not a word."""
 STOP_WORDS: Final = frozenset(
     re.findall(
@@ -68,7 +68,8 @@ def terms_of(text: str) -> list[str]:
     return [
         word
         for word in text.lower().translate(_SPACED).split()
-        if (SHORTEST <= len(word) <= LONGEST and word not in STOP_WORDS) or (len(word) == 1 and _IDEOGRAPH.match(word))
+        if (SHORTEST_TERM <= len(word) <= LONGEST_TERM and word not in STOP_WORDS)
+        or (len(word) == 1 and _IDEOGRAPH.match(word))
     ]
 
 
