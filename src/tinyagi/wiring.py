@@ -27,13 +27,13 @@ from tinyagi.engine.maintenance import Maintenance
 from tinyagi.engine.pipeline_trigger import PipelineTrigger, RunPipeline
 from tinyagi.engine.runner import Runner
 from tinyagi.pipeline.serve.archive import LakeArchive, LakeRecall
-from tinyagi.plugins.host import Plugins
+from tinyagi.plugins.plugin import Plugins
 from tinyagi.providers.api import Api
 from tinyagi.providers.base import Provider
 from tinyagi.providers.claude import Claude
 from tinyagi.providers.codex import Codex
 from tinyagi.providers.opencode import Opencode
-from tinyagi.providers.run_processes import end_orphans
+from tinyagi.providers.process import end_orphans
 from tinyagi.providers.scripted import Scripted
 from tinyagi.server.app import create_app
 from tinyagi.server.dependencies import Services

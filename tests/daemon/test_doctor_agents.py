@@ -10,7 +10,7 @@ from tests.daemon.conftest import WriteSettings
 from tests.daemon.test_doctor import about, environment, findings, program
 from tinyagi.daemon.doctor.agents import plugin_digest
 from tinyagi.daemon.doctor.findings import Level
-from tinyagi.plugins.host import Plugins
+from tinyagi.plugins.plugin import Plugins
 from tinyagi.settings.home import Home
 
 __all__ = ["environment"]

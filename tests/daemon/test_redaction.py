@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from tests.daemon.conftest import WriteSettings
 from tinyagi.daemon.redaction import Redactor
-from tinyagi.domain.agent_token import agent_token
 from tinyagi.domain.ids import AgentId
 from tinyagi.settings.home import Home
+from tinyagi.settings.secrets import agent_token
 
 SECRET = 'ab"c\\d e/f+g=ü%41'
 

@@ -14,7 +14,7 @@ from tests.support.runs import RecordedProgress, failure_of
 from tinyagi.domain.retry import FailureKind
 from tinyagi.domain.runs import Permissions, RunLimits
 from tinyagi.providers.base import Provider
-from tinyagi.providers.run_processes import find_run_processes
+from tinyagi.providers.process import find_run_processes
 
 pytestmark = pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
 

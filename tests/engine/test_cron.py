@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tinyagi.domain.errors import InvalidInput
 from tinyagi.domain.ids import AgentId
 from tinyagi.domain.schedules import NewSchedule
-from tinyagi.engine.cron import check_schedule, next_due
+from tinyagi.engine.schedules import check_schedule, next_due
 
 BERLIN = "Europe/Berlin"
 DAILY = NewSchedule("daily", AgentId("coder"), "report", cron="0 9 * * *", timezone="UTC")

@@ -5,9 +5,9 @@ from contextlib import AsyncExitStack
 import pytest
 
 from tests.engine.conftest import House
-from tinyagi.domain.agent_token import agent_of, agent_token
 from tinyagi.domain.ids import AgentId
 from tinyagi.settings.environment import without_run_variables
+from tinyagi.settings.secrets import agent_of, agent_token
 from tinyagi.wiring import open_engine
 
 TOKEN = "t0ken-of-the-server-0123456789"

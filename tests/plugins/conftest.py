@@ -14,7 +14,7 @@ import pytest
 
 from tinyagi.domain.events import RecordedEvent
 from tinyagi.domain.ids import AgentId, ConversationId, MessageId
-from tinyagi.plugins.host import Plugins
+from tinyagi.plugins.plugin import Plugins
 from tinyagi.plugins.specs import HookContext
 
 CONTEXT: Final = HookContext(

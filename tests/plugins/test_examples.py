@@ -9,7 +9,7 @@ import pytest
 
 from tests.plugins.conftest import CONTEXT, PluginHome
 from tinyagi.domain.events import RecordedEvent
-from tinyagi.plugins.host import Plugins
+from tinyagi.plugins.plugin import Plugins
 from tinyagi.plugins.specs import HOOKS, HookContext, LoadedPlugin, PluginContext, Transformed
 
 ROOT = Path(__file__).parents[2]

@@ -114,7 +114,7 @@ def test_a_process_ends_while_a_plugin_hangs(home: PluginHome, body: str) -> Non
         from datetime import timedelta
         from pathlib import Path
         from tests.plugins.conftest import CONTEXT
-        from tinyagi.plugins.host import Plugins
+        from tinyagi.plugins.plugin import Plugins
 
         async def main(home):
             plugins = await Plugins.load(home / "plugins", home=home, timeout=timedelta(milliseconds=300))

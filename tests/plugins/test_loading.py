@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.plugins.conftest import CONTEXT, SHORT, LogQueue, PluginHome, have_ended
-from tinyagi.plugins.host import Plugins
+from tinyagi.plugins.plugin import Plugins
 from tinyagi.plugins.specs import Transformed
 
 GOOD = """

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from tinyagi.providers.run_processes import end_processes, find_run_processes
+from tinyagi.providers.process import end_processes, find_run_processes
 
 
 @pytest.fixture

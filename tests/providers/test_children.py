@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from tests.support.programs import SLEEP
-from tinyagi.providers.run_processes import (
+from tinyagi.providers.process import (
     RUN_VARIABLE,
     end_orphans,
     end_processes,
@@ -61,7 +61,7 @@ def test_processes_are_found_by_home_and_by_run(home_id: str, start: Start) -> N
 
 
 def test_a_process_never_finds_itself(home_id: str) -> None:
-    source = f"from tinyagi.providers.run_processes import find_home_processes; print(find_home_processes({home_id!r}))"
+    source = f"from tinyagi.providers.process import find_home_processes; print(find_home_processes({home_id!r}))"
     environment = {**os.environ, RUN_VARIABLE: f"{home_id}:claim"}
     found = subprocess.run([sys.executable, "-c", source], env=environment, capture_output=True, check=True, text=True)
     assert found.stdout == "[]\n"

@@ -17,8 +17,7 @@ from tinyagi.domain.retry import FailureKind
 from tinyagi.domain.runs import RunLimits
 from tinyagi.providers.base import Deadline, RunFailed
 from tinyagi.providers.pipes import TAIL
-from tinyagi.providers.process import Exit, run_child
-from tinyagi.providers.run_processes import RUN_VARIABLE, find_run_processes
+from tinyagi.providers.process import RUN_VARIABLE, Exit, find_run_processes, run_child
 
 DETACHED = f"subprocess.Popen([sys.executable, '-IS', '-c', {SLEEP!r}], start_new_session=True)"
 ATTACHED = f"subprocess.Popen([sys.executable, '-IS', '-c', {SLEEP!r}])"

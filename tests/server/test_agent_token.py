@@ -8,9 +8,9 @@ import httpx
 import pytest
 
 from tests.server.conftest import TOKEN, Premises
-from tinyagi.domain.agent_token import agent_token
 from tinyagi.domain.ids import AgentId
 from tinyagi.server.agent_scope import SKILLS
+from tinyagi.settings.secrets import agent_token
 
 CODER = agent_token(TOKEN, AgentId("coder"))
 JSON = {"content-type": "application/json"}

@@ -9,8 +9,8 @@ import pytest
 
 from tests.server.conftest import TOKEN, Premises
 from tinyagi.agents.skills import default_skills
-from tinyagi.domain.agent_token import agent_token
 from tinyagi.domain.ids import AgentId
+from tinyagi.settings.secrets import agent_token
 
 BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 # Records the answer of every call; the skills' function `api` calls it instead of curl.

@@ -13,6 +13,7 @@ from typer.core import TyperGroup
 from tinyagi.cli.terminal import WrongCall, readable, wrapped
 from tinyagi.client.errors import ClientError, NotRunning
 from tinyagi.domain.errors import TinyAGIError
+from tinyagi.domain.ids import ID_PATTERN
 
 FAILED: Final = 1
 WRONG_CALL: Final = 2
@@ -20,12 +21,6 @@ NOT_RUNNING: Final = 3
 HELD: Final = 4
 """The agent is held until a person changes something."""
 INTERRUPTED: Final = 130
-
-
-class NotBuilt(TinyAGIError):
-    """The command's feature does not exist yet; nothing was changed."""
-
-
 _REMEDIES: Final = {
     errno.EACCES: " Check the owner and the mode of this path.",
     errno.EPERM: " Check the owner and the mode of this path.",
@@ -33,12 +28,28 @@ _REMEDIES: Final = {
     errno.EDQUOT: " Free some space and try again.",
     errno.EROFS: " Choose another folder with --home.",
 }
-
 _PLAIN: Final = str.maketrans(
     "█▉▊▋▌▍▎▏▁▂▃▄▅▆▇·…→└×✓✗≈“”",
     '######  _.-=+*%..>`x+x~""',
 )
 """One ASCII character for each symbol that commands print, so that bars and columns keep their width."""
+_TERMS: Final = (
+    ("Use ?messages=dead", "Add --messages dead"),
+    ("?messages=move:", "--messages move:"),
+    ("runAt", "--at"),
+    ("either cron, to", "either --cron, to"),
+    ("DELETE /api/queue/messages/", "tinyagi queue cancel "),
+    ("/api/queue/processing lists", "`tinyagi queue status` lists"),
+    ("/api/queue/agents lists", "`tinyagi agent list` lists"),
+    ("/api/teams lists", "`tinyagi team list` lists"),
+    ("/api/conversations lists", "`tinyagi trace` lists"),
+    ("List the agents to see their names.", "`tinyagi agent list` lists them."),
+    (f"String should match pattern '^{ID_PATTERN.pattern}$'", "use lowercase letters, digits, - and _"),
+)
+
+
+class NotBuilt(TinyAGIError):
+    """The command's feature does not exist yet; nothing was changed."""
 
 
 class ErrorBoundary(TyperGroup):
@@ -89,11 +100,7 @@ def _print_error(sentence: str) -> None:
 
 
 def _sentence(error: TinyAGIError) -> str:
-    if not isinstance(error, ClientError):
-        return str(error)
-    from tinyagi.cli.wording import in_cli_words
-
-    return in_cli_words(str(error))
+    return _in_cli_words(str(error)) if isinstance(error, ClientError) else str(error)
 
 
 def _invalid(error: ValueError) -> str | None:
@@ -130,3 +137,12 @@ def _exit_code(error: TinyAGIError) -> int:
     if isinstance(error, NotRunning):
         return NOT_RUNNING
     return WRONG_CALL if isinstance(error, WrongCall) else FAILED
+
+
+def _in_cli_words(sentence: str) -> str:
+    """An error of the API in the words of the command line: options instead of fields, commands instead of routes."""
+    if sentence.startswith("label: "):
+        sentence = f"--{sentence}"
+    for api, cli in _TERMS:
+        sentence = sentence.replace(api, cli)
+    return sentence

@@ -7,7 +7,6 @@ import typer
 from tinyagi.cli import agents, backup, channels, pipeline, plugins, providers, queue, schedules, teams
 from tinyagi.cli.board import project_app as project_commands
 from tinyagi.cli.board import task_app as task_commands
-from tinyagi.cli.chatroom import chatroom
 from tinyagi.cli.context import Installation
 from tinyagi.cli.daemon import install_service, office, restart, run, start, status, stop
 from tinyagi.cli.demo import bench, demo
@@ -32,6 +31,7 @@ from tinyagi.cli.providers import CHECK_EXAMPLES, check_providers, model_command
 from tinyagi.cli.send import send
 from tinyagi.cli.settings import app as settings_commands
 from tinyagi.cli.setup import setup
+from tinyagi.cli.teams import chatroom
 from tinyagi.cli.token import token
 from tinyagi.cli.trace import RECALL_EXAMPLES, recall, trace
 

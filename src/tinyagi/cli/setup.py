@@ -96,10 +96,10 @@ def _connect(ctx: typer.Context, trial: "Trial", options: "ConnectionOptions", *
 
 
 def _add_sample_team(ctx: typer.Context, home: "Home") -> dict[str, object]:
-    from tinyagi.demo.sample_team import MEMBERS, TEAM, write_scripts
+    from tinyagi.demo.scenario import SAMPLE_MEMBERS, SAMPLE_TEAM, write_sample_scripts
 
-    done = _store_team(ctx, home, TEAM, list(MEMBERS), {"provider": "scripted"})
-    write_scripts(_settings(home)[1], home)
+    done = _store_team(ctx, home, SAMPLE_TEAM, list(SAMPLE_MEMBERS), {"provider": "scripted"})
+    write_sample_scripts(_settings(home)[1], home)
     return done
 
 

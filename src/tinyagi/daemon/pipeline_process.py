@@ -17,7 +17,7 @@ import psutil
 
 from tinyagi.domain.texts import one_line
 from tinyagi.engine.pipeline_trigger import PipelineExit
-from tinyagi.providers.run_processes import end_processes
+from tinyagi.providers.process import end_processes
 from tinyagi.settings.environment import without_run_variables
 from tinyagi.settings.home import Home
 from tinyagi.settings.model import PipelineSettings

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tinyagi.daemon.control import start_daemon
-from tinyagi.demo.scenario import DEMO_MESSAGES, SCRIPTS, SETTINGS
+from tinyagi.demo.scenario import DEMO_MESSAGES, DEMO_SCRIPTS, DEMO_SETTINGS
 from tinyagi.demo.story import Story, read_log, story_of
 from tinyagi.domain.errors import InvalidInput, TinyAGIError
 from tinyagi.domain.ids import ConversationId
@@ -114,9 +114,9 @@ def _environment() -> dict[str, str]:
 
 def _write_home(home: Home, workspace: Path) -> None:
     home.prepare()
-    settings = {**SETTINGS, "workspace": {"path": str(workspace)}}
+    settings = {**DEMO_SETTINGS, "workspace": {"path": str(workspace)}}
     home.settings_file.write_text(json.dumps(settings, indent=2), encoding="utf-8")
-    for agent, script in SCRIPTS.items():
+    for agent, script in DEMO_SCRIPTS.items():
         (workspace / agent).mkdir(parents=True)
         (workspace / agent / "script.toml").write_text(script, encoding="utf-8")
 

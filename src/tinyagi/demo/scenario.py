@@ -1,36 +1,26 @@
-"""The demo's scenario: a small company of scripted agents, the messages of people, and each agent's script."""
+"""Scripted companies that need no model: the demo's company with its messages, and a sample team for first steps."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-TEAM: Final = "dev"
+from tinyagi.agents.workspace import prepare
+from tinyagi.agents.workspace_files import create_text
+from tinyagi.domain.ids import AgentId
+from tinyagi.domain.routing import Agent
+from tinyagi.providers.scripted import FILE_NAME
+from tinyagi.settings.agent_setup import agent_setup
+from tinyagi.settings.home import Home
+from tinyagi.settings.model import Settings
 
-
-@dataclass(frozen=True, slots=True)
-class DemoMessage:
-    """A message from a person, and its channel."""
-
-    sender: str
-    channel: str
-    text: str
-
-
-DEMO_MESSAGES: Final = (
-    DemoMessage("Ada", "telegram", "@dev Ship the login page by tonight."),
-    DemoMessage(
-        "Grace", "discord", "We release 2.0 today. [@coder: tag the release] [@writer: write the announcement]"
-    ),
-    DemoMessage("Linus", "web", "@tester Run the suite on the old server."),
-)
-
-SETTINGS: Final[Mapping[str, Any]] = {
+DEMO_TEAM: Final = "dev"
+DEMO_SETTINGS: Final[Mapping[str, Any]] = {
     "agents": {
         name: {"name": name.title(), "provider": "scripted"}
         for name in ("manager", "coder", "reviewer", "writer", "tester")
     },
     "teams": {
-        TEAM: {
+        DEMO_TEAM: {
             "name": "Dev",
             "agents": ["manager", "coder", "reviewer", "writer", "tester"],
             "leader_agent": "manager",
@@ -42,9 +32,8 @@ SETTINGS: Final[Mapping[str, Any]] = {
     "monitoring": {"heartbeat_interval": 0},
     "server": {"port": 0},
 }
-
 # An agent answers with the first reply whose `when` occurs in the prompt; see docs/howto/script-an-agent.md.
-SCRIPTS: Final[Mapping[str, str]] = {
+DEMO_SCRIPTS: Final[Mapping[str, str]] = {
     "manager": """
 [[reply]]
 when = "login page"
@@ -154,3 +143,55 @@ output_tokens = 50
 say = "Read."
 """,
 }
+SAMPLE_TEAM: Final = "crew"
+# The keys are explained in docs/howto/script-an-agent.md.
+SAMPLE_SCRIPTS: Final[Mapping[str, str]] = {
+    "lead": """\
+# @lead plans and hands the work on. Edit this file: it is read for every message.
+[[reply]]
+steps = ["Planning. "]
+seconds = 0.3
+say = "Here is the plan: @maker makes it, @checker checks it. [@maker: {message}]"
+""",
+    "maker": """\
+# @maker does the work and hands it to @checker.
+[[reply]]
+steps = ["Gathering material. ", "Putting it together. "]
+seconds = 0.6
+say = "It is made. [@checker: {message}]"
+""",
+    "checker": """\
+# @checker says whether it is good.
+[[reply]]
+steps = ["Trying it out. "]
+seconds = 0.3
+say = "I checked “{message}”: it works. Nothing left to do."
+""",
+}
+SAMPLE_MEMBERS: Final = tuple(SAMPLE_SCRIPTS)
+
+
+@dataclass(frozen=True, slots=True)
+class DemoMessage:
+    """A message from a person, and its channel."""
+
+    sender: str
+    channel: str
+    text: str
+
+
+DEMO_MESSAGES: Final = (
+    DemoMessage("Ada", "telegram", "@dev Ship the login page by tonight."),
+    DemoMessage(
+        "Grace", "discord", "We release 2.0 today. [@coder: tag the release] [@writer: write the announcement]"
+    ),
+    DemoMessage("Linus", "web", "@tester Run the suite on the old server."),
+)
+
+
+def write_sample_scripts(settings: Settings, home: Home) -> None:
+    """Put each member's script into its workspace; keep an existing one. Raise WorkspaceError."""
+    for member, script in SAMPLE_SCRIPTS.items():
+        setup = agent_setup(settings, AgentId(member), home)
+        prepare(setup.workspace, Agent(setup.id, setup.name))
+        create_text(setup.workspace / FILE_NAME, script)

@@ -16,7 +16,7 @@ from tinyagi.domain.runs import Handoff, RoomPost
 from tinyagi.domain.tags import render_for_people
 from tinyagi.domain.texts import check_key
 from tinyagi.engine.attachments import Attached, attach, checked_file, names_files, preview, write_long_answer
-from tinyagi.plugins.host import Plugins
+from tinyagi.plugins.plugin import Plugins
 from tinyagi.plugins.specs import HookContext
 from tinyagi.settings.effective import EffectiveSettings, EffectiveSettingsCache
 from tinyagi.settings.home import Home

@@ -21,7 +21,7 @@ from tinyagi.engine.maintenance import Maintenance
 from tinyagi.engine.pipeline_trigger import PipelineTrigger
 from tinyagi.engine.processor import Processor
 from tinyagi.engine.schedules import ScheduleEditor, Scheduler
-from tinyagi.plugins.host import Plugins
+from tinyagi.plugins.plugin import Plugins
 from tinyagi.plugins.specs import LoadedPlugin
 from tinyagi.settings.effective import EffectiveSettings
 from tinyagi.system.processes import this_process

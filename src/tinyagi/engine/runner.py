@@ -11,7 +11,6 @@ import msgspec
 from tinyagi.agents.system_prompt import AgentProfile, SystemPromptCache, memberships
 from tinyagi.agents.workspace import is_complete, prepare, take_reset_flag
 from tinyagi.agents.workspace_files import PromptFileError, WorkspaceError
-from tinyagi.domain.agent_token import agent_token
 from tinyagi.domain.events import SessionLost
 from tinyagi.domain.ids import AgentId
 from tinyagi.domain.limits import Charge, Usage
@@ -21,12 +20,13 @@ from tinyagi.domain.routing import Roster, without_prefix
 from tinyagi.domain.runs import Claim, Outcome, Session, SessionScope
 from tinyagi.engine.answers import ResponseFormatter, handoffs_of, hook_context, room_posts_of, team_chain_of
 from tinyagi.engine.budgets import Budgets
-from tinyagi.plugins.host import Plugins
+from tinyagi.plugins.plugin import Plugins
 from tinyagi.providers.base import OnProgress, Provider, RunFailed, RunRequest, RunResult
 from tinyagi.settings.agent_setup import AgentSetup, NotConfigured, prompt_file_problem, workspace_problem
 from tinyagi.settings.effective import EffectiveSettings, price_of
 from tinyagi.settings.environment import TOKEN_NAME
 from tinyagi.settings.home import Home
+from tinyagi.settings.secrets import agent_token
 from tinyagi.store.sessions import SessionStore
 
 WITHOUT_SESSIONS: Final = frozenset({"api"})

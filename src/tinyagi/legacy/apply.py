@@ -10,7 +10,7 @@ from itertools import count
 from pathlib import Path
 
 from tinyagi.domain.errors import Conflict, StoreFailed
-from tinyagi.engine.cron import next_due
+from tinyagi.engine.schedules import next_due
 from tinyagi.legacy.old_database import open_old, replace_database
 from tinyagi.legacy.old_home import OldHome, refuse_while_running
 from tinyagi.legacy.plan import BEGUN, DONE, DatabaseMove, FileCopy, ImportLedger, ImportPlan, ImportReport

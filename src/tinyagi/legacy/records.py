@@ -27,7 +27,7 @@ from tinyagi.domain.errors import InvalidInput
 from tinyagi.domain.ids import AgentId
 from tinyagi.domain.pairing import PairedSender
 from tinyagi.domain.schedules import NewSchedule, Schedule
-from tinyagi.engine.cron import check_schedule, next_due
+from tinyagi.engine.schedules import check_schedule, next_due
 from tinyagi.legacy import old_records
 from tinyagi.legacy.old_database import open_old
 from tinyagi.legacy.old_home import OldHome

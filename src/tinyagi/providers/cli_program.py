@@ -17,8 +17,7 @@ from tinyagi.providers.base import RunFailed, RunRequest, RunResult
 from tinyagi.providers.failures import ProgramRefusal, program_failure
 from tinyagi.providers.json_fields import NotJson, parse_json
 from tinyagi.providers.pipes import OnLine
-from tinyagi.providers.process import Exit, Program
-from tinyagi.providers.run_processes import RUN_VARIABLE
+from tinyagi.providers.process import RUN_VARIABLE, Exit, Program
 
 AGENT_VARIABLE: Final = "TINYAGI_AGENT_ID"
 

@@ -18,12 +18,12 @@ from fastapi import APIRouter, Request, Response
 from pydantic import Field
 
 from tinyagi.api.base import Model, Ok
-from tinyagi.domain.agent_token import agent_of
 from tinyagi.domain.errors import InvalidInput
 from tinyagi.domain.ids import AgentId
 from tinyagi.server.errors import HttpRefusal, responses
 from tinyagi.settings.environment import LOOPBACK, is_loopback
 from tinyagi.settings.model import SHORTEST_TOKEN, ServerSettings
+from tinyagi.settings.secrets import agent_of
 from tinyagi.system.clock import wall_clock
 from tinyagi.system.files import put_in_place, write_aside
 

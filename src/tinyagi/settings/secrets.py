@@ -1,9 +1,11 @@
-"""Secret settings: finds them, masks them, and keeps the stored secret when a client sends its mask back."""
+"""Secrets: finds and masks those in the settings, and derives the API token of each agent."""
 
+import hmac
 import json
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from tinyagi.domain.ids import AgentId, is_valid_id
 from tinyagi.settings.errors import InvalidSettings
 from tinyagi.settings.json_tree import merged
 
@@ -18,6 +20,7 @@ _HARMLESS: Final = 24
 _ENDINGS: Final = (
     "apikey", "accesskey", "privatekey", "token", "secret", "password", "passphrase", "authorization", "cookie",
 )  # fmt: skip
+_KIND = "agent"
 
 
 def is_secret(name: str) -> bool:
@@ -118,3 +121,18 @@ def _values(name: str, value: object) -> Iterator[str]:
             yield from _values(name, item)
     elif is_secret(name) and isinstance(value, str | int) and len(str(value)) >= _WORTH_HIDING:
         yield str(value)
+
+
+def agent_token(server_token: str, agent: AgentId) -> str:
+    """`agent.<id>.<signature>`; ids have no dots."""
+    signature = hmac.digest(server_token.encode(), f"tinyagi {_KIND} {agent}".encode(), "sha256").hex()
+    return f"{_KIND}.{agent}.{signature}"
+
+
+def agent_of(token: bytes, server_token: str) -> AgentId | None:
+    """The agent this token belongs to, or None when it is not an agent's token; compared in constant time."""
+    kind, _, rest = token.decode("latin-1").partition(".")
+    agent = AgentId(rest.partition(".")[0])
+    if kind != _KIND or not is_valid_id(agent):
+        return None
+    return agent if hmac.compare_digest(token, agent_token(server_token, agent).encode()) else None
