@@ -1,6 +1,6 @@
 """Merges the rows of each key into one, column by column, in Arrow within Spark's tasks.
 
-Spark's own aggregation falls back to sorting and merge_rows row by row for text columns: a third more work for tables
+Spark's own aggregation falls back to sorting and merges row by row for text columns: a third more work for tables
 this wide, and rules that only a JVM can test.
 """
 
