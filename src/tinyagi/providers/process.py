@@ -1,4 +1,4 @@
-"""A run's child processes: starts one with a time limit, always ends its process group, and finds those that left it."""
+"""A run's processes: starts the child with a time limit, ends its process group, and finds processes that left it."""
 
 import asyncio
 import errno
@@ -22,13 +22,12 @@ from tinyagi.providers.pipes import Child, OnLine
 
 _AFTER_KILL: Final = timedelta(seconds=2)
 _POLL_SECONDS: Final = 0.02
-"""Between two checks whether the group is gone."""
-
+"""Between two checks whether a process or a group is gone."""
 _NOT_A_PROGRAM: Final = frozenset({errno.ENOENT, errno.EACCES, errno.ENOEXEC, errno.ENOTDIR, errno.EISDIR, errno.ELOOP})
 RUN_VARIABLE: Final = "TINYAGI_RUN"
 """`<home id>:<claim id>`, in the environment of every child and of all processes that it starts."""
 _GRACE: Final = timedelta(seconds=5)
-"""Between two checks whether a process is gone."""
+
 Marked = tuple[psutil.Process, str]
 
 
