@@ -72,6 +72,8 @@ QUICK: Final = Plan(messages=300, rounds=5, pickups=60, backlog=100_000, work_se
 class Instant:
     """Answers at once, in process, and keeps the instants at which it was called."""
 
+    keeps_sessions: Final = True
+
     def __init__(self) -> None:
         self.called_at: list[float] = []
 
@@ -85,6 +87,7 @@ class Counted:
 
     def __init__(self, provider: Provider, answers: int) -> None:
         self._provider = provider
+        self.keeps_sessions: Final = provider.keeps_sessions
         self._left = answers
         self.done = asyncio.Event()
 

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.engine.conftest import House
 from tests.support.puppet import Gate, failing, in_turn
 from tinyagi.domain.ids import AgentId
@@ -105,17 +107,27 @@ async def test_a_reset_flag_in_the_workspace_starts_a_new_session(house: House) 
     assert not flag.exists()
 
 
-async def test_a_provider_without_sessions_gets_the_turns_of_the_thread(house: House) -> None:
-    def remembering(request: RunRequest) -> RunResult:
-        turns = (Turn(Role.USER, request.prompt), Turn(Role.ASSISTANT, "ok"))
-        return RunResult("ok", Usage(), turns=turns)
+@pytest.mark.parametrize("adapter", ["api", "scripted"])
+@pytest.mark.parametrize("keeps_sessions", [True, False])
+async def test_a_provider_resumes_a_session_or_gets_the_turns_of_the_thread(
+    adapter: str, keeps_sessions: bool, house: House
+) -> None:
+    """Both are stored, so that only the provider's own fact decides."""
 
-    house.settings["agents"]["coder"]["provider"] = "api"
+    def remembering(request: RunRequest) -> RunResult:
+        if "session" in request.prompt:
+            return RunResult("ok", Usage(), session_id="s-1")
+        return RunResult("ok", Usage(), turns=(Turn(Role.USER, request.prompt), Turn(Role.ASSISTANT, "ok")))
+
+    house.settings["agents"]["coder"]["provider"] = adapter
+    house.puppet.keeps_sessions = keeps_sessions
     house.puppet.plays["coder"] = remembering
     async with house.open():
+        await house.send("@coder leave a session", sender="Grace")
         await house.send("@coder I am Ada", sender="Ada")
-        await house.send("@coder I am Grace", sender="Grace")
         await house.send("@coder who am I?", sender="Ada")
         await house.drained()
 
-    assert [turn.content for turn in house.puppet.requests[2].turns] == ["I am Ada", "ok"]
+    last = house.puppet.requests[2]
+    turns = [turn.content for turn in last.turns]
+    assert (last.session_id, turns) == (("s-1", []) if keeps_sessions else (None, ["I am Ada", "ok"]))

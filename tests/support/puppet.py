@@ -20,6 +20,7 @@ class Puppet:
     running: list[str] = field(default_factory=list)
     most_at_once: int = 0
     cancelled: list[str] = field(default_factory=list)
+    keeps_sessions: bool = True
 
     async def run(self, request: RunRequest, progress: OnProgress) -> RunResult:
         self.requests.append(request)

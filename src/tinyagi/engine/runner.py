@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
 
 import msgspec
 
@@ -28,9 +27,6 @@ from tinyagi.settings.environment import TOKEN_NAME
 from tinyagi.settings.home import Home
 from tinyagi.settings.secrets import agent_token
 from tinyagi.store.sessions import SessionStore
-
-WITHOUT_SESSIONS: Final = frozenset({"api"})
-"""Adapters that keep no sessions: each request repeats earlier turns of the thread."""
 
 
 class Runner:
@@ -88,7 +84,8 @@ class Runner:
             raise RunFailed(Failure(FailureKind.UNAVAILABLE, str(error), needs_person=True)) from error
         if is_reset:
             await self._sessions.reset(setup.id, by="reset_flag", starting=claim.id)
-        thread, sends_turns = claim.primary.thread, setup.adapter in WITHOUT_SESSIONS
+        thread, keeps_sessions = claim.primary.thread, self._providers[setup.adapter].keeps_sessions
+        resumes = keeps_sessions and not is_reset
         texts = [await self._text_of(message, rules.roster) for message in claim.messages]
         return RunRequest(
             agent=setup.id,
@@ -98,8 +95,8 @@ class Runner:
             workspace=setup.workspace,
             run_id=f"{self._home_id}:{claim.id}",
             attempt=claim.attempt,
-            session_id=None if is_reset else claim.session_id(_session_thread(setup, thread), setup.provider),
-            turns=await self._sessions.turns(setup.id, thread) if sends_turns else (),
+            session_id=claim.session_id(_session_thread(setup, thread), setup.provider) if resumes else None,
+            turns=() if keeps_sessions else await self._sessions.turns(setup.id, thread),
             endpoint=setup.endpoint,
             limits=setup.limits,
             permissions=setup.permissions,

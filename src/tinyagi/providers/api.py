@@ -54,6 +54,8 @@ class Api:
     are left to the queue, which holds the lane.
     """
 
+    keeps_sessions: Final = False
+
     def __init__(
         self,
         *,

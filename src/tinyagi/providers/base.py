@@ -66,6 +66,10 @@ class RunFailed(TinyAGIError):
 class Provider(Protocol):
     """Executes runs. Cancelling `run` ends the run: when the cancellation is over, no child process is alive."""
 
+    @property
+    def keeps_sessions(self) -> bool:
+        """True: a request names the session to resume. False: it repeats earlier turns of the thread."""
+
     async def run(self, request: RunRequest, progress: OnProgress) -> RunResult:
         """Return the agent's answer; raise RunFailed when there is none."""
 

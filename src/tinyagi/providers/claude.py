@@ -58,6 +58,8 @@ _DETAILS: Final = ("command", "file_path", "path", "pattern", "url", "query", "d
 
 
 class Claude:
+    keeps_sessions: Final = True
+
     def __init__(self, executable: str = "claude", *, now: Callable[[], float] = time.time) -> None:
         self._program = Program(
             "claude",

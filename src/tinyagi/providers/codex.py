@@ -86,6 +86,8 @@ class _Session:
 
 
 class Codex:
+    keeps_sessions: Final = True
+
     def __init__(self, executable: str = "codex") -> None:
         self._program = Program(
             "codex",

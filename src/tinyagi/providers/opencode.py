@@ -49,6 +49,8 @@ _UNKNOWN_SESSION: Final = re.compile(r"Session not found", re.IGNORECASE)
 
 
 class Opencode:
+    keeps_sessions: Final = True
+
     def __init__(self, executable: str = "opencode") -> None:
         self._program = Program(
             "opencode",

@@ -36,6 +36,8 @@ _Tokens = Annotated[int, msgspec.Meta(ge=0, le=10**12)]
 class Scripted:
     """Answers from `script.toml`; the script is read for every run, so an edit counts at once."""
 
+    keeps_sessions: Final = True
+
     async def run(self, request: RunRequest, progress: OnProgress) -> RunResult:
         async with Deadline(request.limits) as deadline:
             try:
