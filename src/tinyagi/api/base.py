@@ -1,6 +1,7 @@
 """Base classes and field types of the API's models. Names are camelCase in JSON; unknown fields are ignored."""
 
-from typing import Annotated, Final, TypeVar
+from collections.abc import Set
+from typing import Annotated, ClassVar, Final, Generic, TypeVar, cast
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.alias_generators import to_camel
@@ -35,6 +36,18 @@ EmptyAsNone = Annotated[T | None, BeforeValidator(_none_if_empty)]
 
 class Model(BaseModel):
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, frozen=True)
+
+
+class PartialUpdate(Model, Generic[T]):
+    """New values for some fields of a stored thing; omitted and null fields keep theirs. `T` is the domain's TypedDict
+    with fields of the same names and types."""
+
+    removable: ClassVar[Set[str]] = frozenset()
+    """Fields whose value null removes."""
+
+    def fields(self) -> T:
+        sent = self.model_fields_set & self.removable
+        return cast("T", {name: value for name, value in self if value is not None or name in sent})
 
 
 class Ok(Model):

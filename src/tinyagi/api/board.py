@@ -4,8 +4,8 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, StringConstraints, computed_field
 
-from tinyagi.api.base import EmptyAsNone, Id, Instant, Model, Ok
-from tinyagi.domain.board import AssigneeType, ProjectStatus, TaskStatus
+from tinyagi.api.base import EmptyAsNone, Id, Instant, Model, Ok, PartialUpdate
+from tinyagi.domain.board import AssigneeType, ProjectFields, ProjectStatus, TaskFields, TaskStatus
 
 GENERATED_ID = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$"
 
@@ -51,9 +51,11 @@ class NewTask(Model):
     project_id: EmptyAsNone[GeneratedId] = None
 
 
-class TaskChanges(Model):
+class TaskChanges(PartialUpdate[TaskFields]):
     """Omitted fields keep their values. Null or an empty text removes the assignee or the project; for other fields
     null changes nothing."""
+
+    removable = frozenset({"assignee", "project_id"})
 
     title: Title | None = None
     description: Description | None = None
@@ -115,9 +117,11 @@ class NewProject(Model):
     status: ProjectStatus = ProjectStatus.ACTIVE
 
 
-class ProjectChanges(Model):
+class ProjectChanges(PartialUpdate[ProjectFields]):
     """Omitted fields keep their values. Null or an empty text removes the color; for other fields null changes
     nothing."""
+
+    removable = frozenset({"color"})
 
     name: Title | None = None
     description: Description | None = None

@@ -5,7 +5,8 @@ from typing import Annotated, Final
 
 from pydantic import BeforeValidator, Field, StringConstraints, WithJsonSchema
 
-from tinyagi.api.base import EmptyAsNone, Id, Instant, Model, Ok
+from tinyagi.api.base import EmptyAsNone, Id, Instant, Model, Ok, PartialUpdate
+from tinyagi.domain.schedules import ScheduleFields
 
 LATEST: Final = 253_402_300_799_999
 """The last instant of the year 9999."""
@@ -76,9 +77,11 @@ class NewSchedule(Model):
     timezone: EmptyAsNone[Timezone] = None
 
 
-class ScheduleChanges(Model):
+class ScheduleChanges(PartialUpdate[ScheduleFields]):
     """Omitted, null or empty fields keep their values, except that a null or empty `timezone` means the machine's.
     `cron` alone turns a single schedule into a repeated one; `runAt` alone does the reverse."""
+
+    removable = frozenset({"timezone"})
 
     agent_id: Id | None = None
     message: ScheduleText | None = None

@@ -7,17 +7,7 @@ from fastapi import Query, Request
 
 from tinyagi.api import board as api
 from tinyagi.api.base import EmptyAsNone, Ok
-from tinyagi.domain.board import (
-    CommentId,
-    NewProject,
-    NewTask,
-    Project,
-    ProjectFields,
-    ProjectId,
-    TaskFields,
-    TaskId,
-    color_of,
-)
+from tinyagi.domain.board import CommentId, NewProject, NewTask, Project, ProjectId, TaskId, color_of
 from tinyagi.server.agent_scope import caller_of, own_name
 from tinyagi.server.dependencies import KeyPath, ServicesDep
 from tinyagi.server.errors import responses
@@ -78,7 +68,7 @@ async def change_task(
     services: ServicesDep, request: Request, task: KeyPath, changes: api.TaskChanges
 ) -> api.TaskSaved:
     """Change some fields of a task. A task that moves into progress is sent to its assignee."""
-    fields = _task_fields(changes)
+    fields = changes.fields()
     changed = await services.engine.board.change_task(TaskId(task), **fields)
     set_audit_detail(request, f"{changed.identifier}: {', '.join(sorted(fields))}")
     return api.TaskSaved(task=api.Task(**asdict(changed)))
@@ -117,23 +107,6 @@ async def delete_comment(services: ServicesDep, comment: KeyPath) -> Ok:
     return Ok()
 
 
-def _task_fields(changes: api.TaskChanges) -> TaskFields:
-    fields, changed = TaskFields(), changes.model_fields_set
-    if changes.title is not None:
-        fields["title"] = changes.title
-    if changes.description is not None:
-        fields["description"] = changes.description
-    if changes.status is not None:
-        fields["status"] = changes.status
-    if "assignee" in changed:
-        fields["assignee"] = changes.assignee
-    if changes.assignee_type is not None:
-        fields["assignee_type"] = changes.assignee_type
-    if "project_id" in changed:
-        fields["project_id"] = None if changes.project_id is None else ProjectId(changes.project_id)
-    return fields
-
-
 @router.get("/api/projects", tags=["board"])
 async def list_projects(services: ServicesDep) -> tuple[api.Project, ...]:
     """List the projects, oldest first."""
@@ -159,7 +132,7 @@ async def change_project(
     services: ServicesDep, request: Request, project: KeyPath, changes: api.ProjectChanges
 ) -> api.ProjectSaved:
     """Change some fields of a project; the identifiers of its tasks do not change."""
-    fields = _project_fields(changes)
+    fields = changes.fields()
     changed = await services.engine.board.change_project(ProjectId(project), **fields)
     set_audit_detail(request, f"{changed.name}: {', '.join(sorted(fields))}")
     return api.ProjectSaved(project=_project(changed))
@@ -174,18 +147,3 @@ async def delete_project(services: ServicesDep, project: KeyPath) -> Ok:
 
 def _project(project: Project) -> api.Project:
     return api.Project(**{**asdict(project), "color": color_of(project)})
-
-
-def _project_fields(changes: api.ProjectChanges) -> ProjectFields:
-    fields = ProjectFields()
-    if changes.name is not None:
-        fields["name"] = changes.name
-    if changes.description is not None:
-        fields["description"] = changes.description
-    if changes.prefix is not None:
-        fields["prefix"] = changes.prefix
-    if "color" in changes.model_fields_set:
-        fields["color"] = changes.color
-    if changes.status is not None:
-        fields["status"] = changes.status
-    return fields

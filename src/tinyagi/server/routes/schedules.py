@@ -9,7 +9,7 @@ from fastapi import Path, Request
 from tinyagi.api import schedules as api
 from tinyagi.api.base import Ok
 from tinyagi.domain.ids import AgentId
-from tinyagi.domain.schedules import CHANNEL, SENDER, NewSchedule, Schedule, ScheduleFields
+from tinyagi.domain.schedules import CHANNEL, SENDER, NewSchedule, Schedule
 from tinyagi.server.agent_scope import caller_of, check_channel
 from tinyagi.server.dependencies import ServicesDep
 from tinyagi.server.errors import responses
@@ -51,7 +51,7 @@ async def change_schedule(
     services: ServicesDep, request: Request, schedule: IdOrLabel, changes: api.ScheduleChanges
 ) -> api.ScheduleSaved:
     """Change some fields of a schedule, by its id or label; a new time counts from now."""
-    fields = _fields(changes)
+    fields = changes.fields()
     if (agent := caller_of(request.scope)) is not None:
         # The schedule gets this agent as its sender, and agents may not write on chat channels.
         stored = await services.engine.schedules.all()
@@ -68,29 +68,6 @@ async def delete_schedule(services: ServicesDep, schedule: IdOrLabel) -> Ok:
     """Delete a schedule, by its id or label; messages already sent stay."""
     await services.engine.schedules.remove(schedule)
     return Ok()
-
-
-def _fields(changes: api.ScheduleChanges) -> ScheduleFields:
-    fields = ScheduleFields()
-    if changes.label is not None:
-        fields["label"] = changes.label
-    if changes.agent_id is not None:
-        fields["agent_id"] = AgentId(changes.agent_id)
-    if changes.message is not None:
-        fields["message"] = changes.message
-    if changes.cron is not None:
-        fields["cron"] = changes.cron
-    if changes.run_at is not None:
-        fields["run_at"] = changes.run_at
-    if changes.channel is not None:
-        fields["channel"] = changes.channel
-    if changes.sender is not None:
-        fields["sender"] = changes.sender
-    if changes.enabled is not None:
-        fields["enabled"] = changes.enabled
-    if "timezone" in changes.model_fields_set:
-        fields["timezone"] = changes.timezone
-    return fields
 
 
 def _shown(schedule: Schedule) -> api.Schedule:
