@@ -13,7 +13,6 @@ from tests.legacy.conftest import imported, part, planned, reasons
 from tests.support.old_home import KEY, SETTINGS, TOKEN, write_json
 from tinyagi.legacy.old_home import OldHome
 from tinyagi.legacy.old_settings import CompatibleSettings, fill_missing, translated
-from tinyagi.legacy.settings_merge import patch
 from tinyagi.settings.errors import InvalidSettings
 from tinyagi.settings.first_run import ensure_settings
 from tinyagi.settings.home import Home
@@ -316,10 +315,3 @@ def test_fill_missing_adds_whole_named_entries() -> None:
     assert result == {"agents": {"a": {"name": "A"}, "b": {}, "c": {"n": 1}}, "x": 2, "y": 1}
     assert taken == ["agents.b", "agents.c", "x"]
     assert conflicts == ["agents.a"]
-
-
-def test_a_patch_turns_the_first_settings_into_the_second() -> None:
-    before = {"a": 1, "b": {"c": 2, "d": 3}, "e": [1]}
-    after = {"a": 1, "b": {"c": 4}, "f": {"g": {}}}
-
-    assert patch(before, after) == {"b": {"c": 4, "d": None}, "e": None, "f": {"g": {}}}

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tinyagi.domain.errors import Conflict, InvalidInput, NotFound
-from tinyagi.settings.json_tree import merged
+from tinyagi.settings.json_tree import merged, replacing
 from tinyagi.settings.parse import parse_settings
 from tinyagi.settings.patches import (
     agent_patch,
@@ -195,3 +195,10 @@ def test_a_model_given_with_the_provider_is_kept() -> None:
     after: Any = merged(raw, agent_patch(raw, "coder", {"provider": "openai", "model": "sonnet"}))
 
     assert after["agents"]["coder"]["model"] == "sonnet"
+
+
+def test_a_replacing_patch_leads_from_one_object_to_the_other() -> None:
+    before = {"a": 1, "b": {"c": 2, "d": 3}, "e": [1], "note": {"x": None}}
+    after = {"a": 1, "b": {"c": 4}, "f": {"g": {}}, "note": {"x": None}}
+
+    assert merged(before, replacing(before, after)) == after

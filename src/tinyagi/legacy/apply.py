@@ -15,8 +15,8 @@ from tinyagi.legacy.old_database import open_old, replace_database
 from tinyagi.legacy.old_home import OldHome, refuse_while_running
 from tinyagi.legacy.plan import BEGUN, DONE, DatabaseMove, FileCopy, ImportLedger, ImportPlan, ImportReport
 from tinyagi.legacy.records import key_of
-from tinyagi.legacy.settings_merge import patch
 from tinyagi.settings.home import PRIVATE, Home
+from tinyagi.settings.json_tree import replacing
 from tinyagi.settings.settings_file import SettingsFile
 from tinyagi.store.store import Store
 from tinyagi.wiring import open_inbox
@@ -47,7 +47,7 @@ def _write_settings(plan: ImportPlan) -> None:
     after = plan.settings
     if after is not None:
         # Import agents with a forbidden folder or prompt_file too; doctor and their runs report it.
-        SettingsFile(plan.home).edit(lambda stored: patch(stored, after), checks_paths=False)
+        SettingsFile(plan.home).edit(lambda stored: replacing(stored, after), checks_paths=False)
 
 
 def _copy_queue(plan: ImportPlan, source: Path, ledger: ImportLedger) -> None:

@@ -46,20 +46,6 @@ def plan_settings(old: OldHome, home: Home) -> SettingsPlan:
     return SettingsPlan(parse_settings(result), result if taken else None, parts, tuple(conflicts))
 
 
-def patch(before: Mapping[str, object], after: Mapping[str, object]) -> Raw:
-    """The merge patch from one object to the other, without unchanged values."""
-    result: Raw = {name: None for name in before if name not in after}
-    for name, value in after.items():
-        stored = before.get(name)
-        if isinstance(value, Mapping) and isinstance(stored, Mapping):
-            inner = patch(stored, value)
-            if inner:
-                result[name] = inner
-        elif stored != value:
-            result[name] = value
-    return result
-
-
 def _without_clashes(old: Raw, target: Mapping[str, object]) -> tuple[Raw, list[Skipped]]:
     """Skip agents whose id is a team's in the new home, and teams whose id is an agent's."""
     result = dict(old)
