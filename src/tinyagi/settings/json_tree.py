@@ -1,4 +1,4 @@
-"""Settings as JSON trees: decoding and encoding in UTF-8 with each name once, merge patches and differences."""
+"""Settings as JSON trees: decoding and encoding in UTF-8 with each name once, objects inside, patches, differences."""
 
 import json
 from collections.abc import Collection, Mapping
@@ -37,6 +37,14 @@ def replacing(stored: Mapping[str, object], wanted: Mapping[str, object]) -> dic
         else:
             patch[name] = value
     return patch
+
+
+def object_at(raw: Mapping[str, object], *path: str) -> Mapping[str, object]:
+    """Return the object at this path; empty when there is none or the value is not an object."""
+    found: object = raw
+    for name in path:
+        found = found.get(name) if isinstance(found, Mapping) else None
+    return found if isinstance(found, Mapping) else {}
 
 
 def changed_names(before: object, after: object, prefix: str) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from tinyagi.domain.ids import is_valid_id
 from tinyagi.domain.routing import DEFAULT_AGENT
 from tinyagi.domain.texts import one_line
 from tinyagi.settings.errors import InvalidSettings
+from tinyagi.settings.json_tree import object_at
 from tinyagi.settings.model import CUSTOM, PROVIDERS, AgentSettings, Harness, Section, Settings
 from tinyagi.settings.secrets import is_secret, safe_repr
 
@@ -90,13 +91,13 @@ def _type_problem(detail: ErrorDetails) -> Problem:
 
 def _ids(raw: Mapping[str, object]) -> Iterator[Problem]:
     for section in ("agents", "teams", "custom_providers"):
-        for name in _object_at(raw, section):
+        for name in object_at(raw, section):
             if not is_valid_id(name):
                 yield Problem(
                     (section, name),
                     f"{name!r} is not an id; use up to 64 lowercase letters, digits, - and _, a letter or digit first",
                 )
-    for name in _object_at(raw, "teams"):
+    for name in object_at(raw, "teams"):
         if name in _agents(raw):
             yield Problem(("teams", name), "an agent has this id already; give the team another one")
 
@@ -109,9 +110,9 @@ def _default_agent(raw: Mapping[str, object]) -> Iterator[Problem]:
 
 
 def _providers(raw: Mapping[str, object]) -> Iterator[Problem]:
-    custom = [f"{CUSTOM}{name}" for name in _object_at(raw, "custom_providers")]
-    for path in (("models",), *(("agents", agent) for agent in _object_at(raw, "agents"))):
-        provider = _object_at(raw, *path).get("provider")
+    custom = [f"{CUSTOM}{name}" for name in object_at(raw, "custom_providers")]
+    for path in (("models",), *(("agents", agent) for agent in object_at(raw, "agents"))):
+        provider = object_at(raw, *path).get("provider")
         if not isinstance(provider, str) or provider in PROVIDERS or provider in custom:
             continue
         if provider.startswith(CUSTOM):
@@ -122,16 +123,16 @@ def _providers(raw: Mapping[str, object]) -> Iterator[Problem]:
 
 
 def _wires(raw: Mapping[str, object]) -> Iterator[Problem]:
-    for name in _object_at(raw, "custom_providers"):
-        provider = _object_at(raw, "custom_providers", name)
+    for name in object_at(raw, "custom_providers"):
+        provider = object_at(raw, "custom_providers", name)
         if provider.get("wire") is not None and provider.get("harness") in (Harness.CLAUDE, Harness.CODEX):
             yield Problem(("custom_providers", name, "wire"), "only harness 'api' has a choice of wires; leave it out")
 
 
 def _teams(raw: Mapping[str, object]) -> Iterator[Problem]:
     agents = _agents(raw)
-    for name in _object_at(raw, "teams"):
-        team = _object_at(raw, "teams", name)
+    for name in object_at(raw, "teams"):
+        team = object_at(raw, "teams", name)
         listed = team.get("agents")
         if not isinstance(listed, list):
             continue
@@ -146,15 +147,7 @@ def _teams(raw: Mapping[str, object]) -> Iterator[Problem]:
 
 
 def _agents(raw: Mapping[str, object]) -> Mapping[str, object]:
-    return _object_at(raw, "agents") or {DEFAULT_AGENT: {}}
-
-
-def _object_at(raw: Mapping[str, object], *path: str) -> Mapping[str, object]:
-    """The object at this path, or an empty one; the type check reports a value that is not an object."""
-    found: object = raw
-    for name in path:
-        found = found.get(name) if isinstance(found, Mapping) else None
-    return found if isinstance(found, Mapping) else {}
+    return object_at(raw, "agents") or {DEFAULT_AGENT: {}}
 
 
 def _listed(names: Mapping[str, object] | tuple[str, ...] | list[str]) -> str:

@@ -12,7 +12,7 @@ from tinyagi.domain.ids import AgentId
 from tinyagi.domain.models import knows_model
 from tinyagi.settings.agent_setup import effective_fields
 from tinyagi.settings.home import Home
-from tinyagi.settings.json_tree import merged, replacing
+from tinyagi.settings.json_tree import merged, object_at, replacing
 from tinyagi.settings.model import CUSTOM
 from tinyagi.settings.parse import parse_settings
 from tinyagi.settings.secrets import MASK, masked, merge
@@ -71,7 +71,7 @@ def _removed(raw: Mapping[str, object], after: Mapping[str, object], section: st
 
 
 def _with_stored(raw: Mapping[str, object], after: Mapping[str, object], section: str, name: str) -> Patch:
-    return {**after, section: {**_object(after, section), name: section_of(raw, section)[name]}}
+    return {**after, section: {**object_at(after, section), name: section_of(raw, section)[name]}}
 
 
 def agents_of(raw: Mapping[str, object]) -> dict[str, Mapping[str, object]]:
@@ -94,7 +94,7 @@ def listed_agents(raw: Mapping[str, object], home: Home) -> dict[str, dict[str, 
 
 def section_of(raw: Mapping[str, object], name: str) -> dict[str, Mapping[str, object]]:
     """The stored objects of a section, by name."""
-    return {key: value for key, value in _object(raw, name).items() if isinstance(value, Mapping)}
+    return {key: value for key, value in object_at(raw, name).items() if isinstance(value, Mapping)}
 
 
 def agent_patch(raw: Mapping[str, object], agent: str, fields: Mapping[str, object]) -> Patch:
@@ -102,7 +102,7 @@ def agent_patch(raw: Mapping[str, object], agent: str, fields: Mapping[str, obje
     agents = agents_of(raw)
     _check("agents", agent, fields, is_new=agent not in agents)
     # Store the implied agent too: it would disappear as soon as another one is stored.
-    implied = {name: value for name, value in agents.items() if name not in _object(raw, "agents")}
+    implied = {name: value for name, value in agents.items() if name not in object_at(raw, "agents")}
     changed = {**implied.get(agent, {}), **fields}
     if _loses_model(raw, agents.get(agent, {}), fields):
         changed["model"] = None
@@ -114,7 +114,7 @@ def _loses_model(raw: Mapping[str, object], stored: Mapping[str, object], fields
     model, provider = stored.get("model"), fields.get("provider")
     if not isinstance(model, str) or not isinstance(provider, str) or "model" in fields:
         return False
-    aliases = {name: str(value) for name, value in _object(raw, "models", "aliases").items()}
+    aliases = {name: str(value) for name, value in object_at(raw, "models", "aliases").items()}
     return provider != stored.get("provider") and not knows_model(provider, model, aliases)
 
 
@@ -143,10 +143,10 @@ def agent_removal(raw: Mapping[str, object], agent: str) -> AgentRemoval:
         patch["teams"] = teams
     if raw.get("default_agent") == agent:
         patch["default_agent"] = None
-    sticky = [chat for chat, name in _object(raw, "channels", "defaults").items() if _agent_id(name) == agent]
+    sticky = [chat for chat, name in object_at(raw, "channels", "defaults").items() if _agent_id(name) == agent]
     if sticky:
         patch["channels"] = {"defaults": dict.fromkeys(sticky)}
-    if agent in _object(raw, "limits", "agents"):
+    if agent in object_at(raw, "limits", "agents"):
         patch["limits"] = {"agents": {agent: None}}
     return AgentRemoval(patch, leaders)
 
@@ -161,7 +161,7 @@ def team_removal(raw: Mapping[str, object], team: str) -> Patch:
     if team not in section_of(raw, "teams"):
         raise NotFound(f"There is no team {team}. List the teams to see their names.")
     patch: Patch = {"teams": {team: None}}
-    if team in _object(raw, "limits", "teams"):
+    if team in object_at(raw, "limits", "teams"):
         patch["limits"] = {"teams": {team: None}}
     return patch
 
@@ -172,7 +172,7 @@ def provider_removal(raw: Mapping[str, object], provider: str) -> Patch:
         raise NotFound(f"There is no provider {provider}. List the custom providers to see their names.")
     name = f"{CUSTOM}{provider}"
     users = [f"@{agent}" for agent, fields in section_of(raw, "agents").items() if fields.get("provider") == name]
-    if _object(raw, "models").get("provider") == name:
+    if object_at(raw, "models").get("provider") == name:
         users.append("models.provider")
     if users:
         raise Conflict(f"{name} is still used by {', '.join(users)}. Give them another provider first.")
@@ -186,9 +186,9 @@ def without_moved_keys(
     moved = [name for name in _moved(before, after) if not _is_sent(_field(patch, name, "api_key"))]
     if not moved:
         return after
-    providers = dict(_object(after, _PROVIDERS))
+    providers = dict(object_at(after, _PROVIDERS))
     for name in moved:
-        providers[name] = {key: value for key, value in _object(providers, name).items() if key != "api_key"}
+        providers[name] = {key: value for key, value in object_at(providers, name).items() if key != "api_key"}
     return {**after, _PROVIDERS: providers}
 
 
@@ -205,7 +205,7 @@ def dropped_keys(before: Mapping[str, object], after: Mapping[str, object]) -> t
 def _moved(before: Mapping[str, object], after: Mapping[str, object]) -> list[str]:
     return [
         name
-        for name in _object(after, _PROVIDERS)
+        for name in object_at(after, _PROVIDERS)
         if _field(before, name, "base_url") and _address(before, name) != _address(after, name)
     ]
 
@@ -219,7 +219,7 @@ def _is_sent(key: object) -> bool:
 
 
 def _field(raw: Mapping[str, object], name: str, field: str) -> object:
-    return _object(raw, _PROVIDERS, name).get(field)
+    return object_at(raw, _PROVIDERS, name).get(field)
 
 
 def no_agent(agent: str) -> NotFound:
@@ -255,10 +255,3 @@ def _teams_without(raw: Mapping[str, object], agent: str) -> tuple[Patch, dict[s
 
 def _next_after(agent: str, members: list[str]) -> str:
     return members[(members.index(agent) + 1) % len(members)]
-
-
-def _object(raw: Mapping[str, object], *path: str) -> Mapping[str, object]:
-    found: object = raw
-    for name in path:
-        found = found.get(name) if isinstance(found, Mapping) else None
-    return found if isinstance(found, Mapping) else {}
