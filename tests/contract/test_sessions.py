@@ -131,9 +131,9 @@ async def test_a_claim_carries_the_sessions_that_its_run_may_resume(store: Store
     claim = await take(store)
 
     assert len(claim.sessions) == 2
-    assert claim.session_id("", CLAUDE) == "for all"
-    assert claim.session_id("api:ada", CLAUDE) == "with ada"
-    assert claim.session_id("api:ada", API) is None
+    assert claim.session("", CLAUDE) == ("", CLAUDE, "for all", None)
+    assert claim.session("api:ada", CLAUDE) == ("api:ada", CLAUDE, "with ada", None)
+    assert claim.session("api:ada", API) is None
 
 
 async def test_a_claim_carries_the_session_of_the_message_it_takes(store: Store) -> None:
@@ -153,11 +153,11 @@ async def test_complete_and_claim_carries_the_new_session(store: Store) -> None:
     await say(store, "one")
     await say(store, "two")
 
-    outcome = Outcome("done", session=Session("", CLAUDE, "s1"))
+    outcome = Outcome("done", session=Session("", CLAUDE, "s1", state="3 tokens"))
     _, following = await store.queue.complete_and_claim(await take(store), outcome)
 
     assert following is not None
-    assert following.session_id("", CLAUDE) == "s1"
+    assert following.session("", CLAUDE) == ("", CLAUDE, "s1", "3 tokens")
 
 
 async def test_a_run_that_starts_with_a_reset_stores_its_session(store: Store) -> None:

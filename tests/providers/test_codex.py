@@ -96,30 +96,43 @@ async def test_a_custom_endpoint_is_configured_as_a_provider(
     }
 
 
-async def run_with(tmp_path: Path, session_id: str | None, *lines: object) -> tuple[Any, Any, Any, str | None]:
-    result = await Codex(recorder(tmp_path, *lines)).run(a_run(tmp_path, session_id=session_id), RecordedProgress())
-    return result.usage.input_tokens, result.usage.cache_tokens, result.usage.output_tokens, result.session_id
+async def run_with(tmp_path: Path, session_id: str | None, state: str | None, *lines: object) -> tuple[object, ...]:
+    request = a_run(tmp_path, session_id=session_id, session_state=state)
+    result = await Codex(recorder(tmp_path, *lines)).run(request, RecordedProgress())
+    usage = result.usage
+    assert result.session_id == THREAD
+    return usage.input_tokens, usage.cache_tokens, usage.output_tokens, result.session_state
 
 
-async def test_a_session_id_carries_the_usage_of_its_thread(tmp_path: Path) -> None:
-    assert await run_with(tmp_path, None, *ANSWER) == (18, 6, 14, f"{THREAD}_24_6_14")
-    more = (STARTED, said("ok"), completed(50, 10, 20))
-    assert await run_with(tmp_path, f"{THREAD}_24_6_14", *more) == (22, 4, 6, f"{THREAD}_50_10_20")
+MORE = (STARTED, said("ok"), completed(50, 10, 20))
+
+
+async def test_the_usage_of_a_run_is_the_sum_of_the_thread_less_the_sum_before(tmp_path: Path) -> None:
+    assert await run_with(tmp_path, None, None, *ANSWER) == (18, 6, 14, "24_6_14")
+    assert await run_with(tmp_path, THREAD, "24_6_14", *MORE) == (22, 4, 6, "50_10_20")
     assert call_of(tmp_path)["arguments"][:3] == ["exec", "resume", THREAD]
 
 
-async def test_usage_is_unknown_without_the_earlier_usage_of_the_thread(tmp_path: Path) -> None:
-    assert await run_with(tmp_path, THREAD, *ANSWER) == (None, None, None, f"{THREAD}_24_6_14")
+async def test_a_session_id_of_an_earlier_version_carries_the_sum_before(tmp_path: Path) -> None:
+    assert await run_with(tmp_path, f"{THREAD}_24_6_14", None, *MORE) == (22, 4, 6, "50_10_20")
+    assert call_of(tmp_path)["arguments"][:3] == ["exec", "resume", THREAD]
+
+
+@pytest.mark.parametrize("state", [None, "", "1_2", "1_2_x", "1_2_3_4"])
+async def test_usage_is_unknown_without_the_earlier_usage_of_the_thread(state: str | None, tmp_path: Path) -> None:
+    assert await run_with(tmp_path, THREAD, state, *ANSWER) == (None, None, None, "24_6_14")
 
 
 async def test_a_sum_that_shrank_is_the_usage_of_the_run(tmp_path: Path) -> None:
-    assert await run_with(tmp_path, f"{THREAD}_900_6_14", *ANSWER) == (18, 6, 14, f"{THREAD}_24_6_14")
+    assert await run_with(tmp_path, THREAD, "900_6_14", *ANSWER) == (18, 6, 14, "24_6_14")
 
 
 async def test_another_thread_than_requested_is_a_lost_session(tmp_path: Path) -> None:
     program = recorder(tmp_path, {**STARTED, "thread_id": "another"}, said("ok"), completed(24, 6, 14))
-    result = await Codex(program).run(a_run(tmp_path, session_id=f"{THREAD}_20_6_10"), RecordedProgress())
-    assert (result.lost_session, result.session_id, result.usage.output_tokens) == (True, "another_24_6_14", 14)
+    request = a_run(tmp_path, session_id=THREAD, session_state="20_6_10")
+    result = await Codex(program).run(request, RecordedProgress())
+    assert (result.lost_session, result.session_id, result.session_state) == (True, "another", "24_6_14")
+    assert result.usage.output_tokens == 14
 
 
 async def test_the_last_message_is_the_answer_and_the_others_are_progress(tmp_path: Path) -> None:

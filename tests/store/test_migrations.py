@@ -98,6 +98,7 @@ async def test_a_new_database_is_private_and_fully_migrated(tmp_path: Path) -> N
         (8, "0008_ready_set"),
         (9, "0009_task_dispatches"),
         (10, "0010_history_from_agent"),
+        (11, "0011_session_state"),
     ]
 
 

@@ -28,7 +28,7 @@ class Claim(NamedTuple):
     lease_until: int
     holds: int
     """Holds in a row because the provider was unavailable."""
-    sessions: "tuple[SessionId, ...]" = ()
+    sessions: "tuple[ResumableSession, ...]" = ()
     """Sessions the run may resume: the agent's own, and the one of the primary's thread."""
     start_event_id: int = 0
     """The event that records the start of the run."""
@@ -41,10 +41,9 @@ class Claim(NamedTuple):
     def attempt(self) -> int:
         return self.primary.attempt
 
-    def session_id(self, thread: str, provider: str) -> str | None:
+    def session(self, thread: str, provider: str) -> "ResumableSession | None":
         """The session this provider resumes, or None to start a new one."""
-        found = (one.session_id for one in self.sessions if one.thread == thread and one.provider == provider)
-        return next(found, None)
+        return next((one for one in self.sessions if one.thread == thread and one.provider == provider), None)
 
     @property
     def is_room_only(self) -> bool:
@@ -109,12 +108,14 @@ class Turn:
     content: str
 
 
-class SessionId(NamedTuple):
-    """The provider's id of the session that the last successful run left."""
+class ResumableSession(NamedTuple):
+    """The session that the provider's last successful run left."""
 
     thread: str
     provider: str
     session_id: str
+    state: str | None = None
+    """See `Session.state`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +128,8 @@ class Session:
     session_id: str | None
     turns: tuple[Turn, ...] = ()
     """New turns, appended to those of the thread."""
+    state: str | None = None
+    """What the provider must remember besides the id; only the provider reads it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,6 +86,7 @@ class Runner:
             await self._sessions.reset(setup.id, by="reset_flag", starting=claim.id)
         thread, keeps_sessions = claim.primary.thread, self._providers[setup.adapter].keeps_sessions
         resumes = keeps_sessions and not is_reset
+        session = claim.session(_session_thread(setup, thread), setup.provider) if resumes else None
         texts = [await self._text_of(message, rules.roster) for message in claim.messages]
         return RunRequest(
             agent=setup.id,
@@ -95,7 +96,8 @@ class Runner:
             workspace=setup.workspace,
             run_id=f"{self._home_id}:{claim.id}",
             attempt=claim.attempt,
-            session_id=claim.session_id(_session_thread(setup, thread), setup.provider) if resumes else None,
+            session_id=session.session_id if session else None,
+            session_state=session.state if session else None,
             turns=() if keeps_sessions else await self._sessions.turns(setup.id, thread),
             endpoint=setup.endpoint,
             limits=setup.limits,
@@ -176,7 +178,7 @@ def _session(setup: AgentSetup, thread: str, result: RunResult) -> Session | Non
         return Session(thread, setup.provider, None, result.turns)
     if result.session_id is None:
         return None
-    return Session(_session_thread(setup, thread), setup.provider, result.session_id)
+    return Session(_session_thread(setup, thread), setup.provider, result.session_id, state=result.session_state)
 
 
 def prompt_for(claim: Claim, texts: Sequence[str]) -> str:

@@ -33,6 +33,8 @@ class RunRequest:
     attempt: int = 1
     session_id: str | None = None
     """The session to resume; None starts a new one."""
+    session_state: str | None = None
+    """The `session_state` of the run that left this session."""
     turns: tuple[Turn, ...] = ()
     endpoint: Endpoint = Endpoint()
     limits: RunLimits = RunLimits()
@@ -49,6 +51,8 @@ class RunResult:
     usage: Usage = field(default_factory=Usage)
     session_id: str | None = None
     """The session for the next run to resume."""
+    session_state: str | None = None
+    """Passed to the run that resumes the session; only this provider reads it."""
     lost_session: bool = False
     """The provider did not know the session to resume, and this run started a new one."""
     turns: tuple[Turn, ...] = ()

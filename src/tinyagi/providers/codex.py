@@ -44,7 +44,9 @@ _UNKNOWN_SESSION: Final = re.compile(
     r"no rollout found|no saved session|(?:session|thread|conversation) not found", re.IGNORECASE
 )
 _NOISE: Final = re.compile(r"^(?:Reading prompt from stdin\.\.\.|WARNING: proceeding, even though .*)\n?", re.MULTILINE)
-_SESSION: Final = re.compile(r"([0-9A-Za-z][0-9A-Za-z-]{0,63})(?:_(\d{1,12})_(\d{1,12})_(\d{1,12}))?")
+_SESSION: Final = re.compile(r"(?P<thread>[0-9A-Za-z][0-9A-Za-z-]{0,63})(?:_(?P<used>\d{1,12}_\d{1,12}_\d{1,12}))?")
+"""Earlier versions appended the tokens used so far to the thread."""
+_USED: Final = re.compile(r"\d{1,12}_\d{1,12}_\d{1,12}")
 
 _OFFLINE: Final = "waiting for network"
 _PATIENCE: Final = 5
@@ -57,6 +59,13 @@ class Tokens:
     """Including cached tokens."""
     cached: int
     output: int
+
+    @staticmethod
+    def parse(text: str | None) -> "Tokens | None":
+        return Tokens(*map(int, text.split("_"))) if text and _USED.fullmatch(text) else None
+
+    def __str__(self) -> str:
+        return f"{self.input}_{self.cached}_{self.output}"
 
     def less(self, before: "Tokens | None") -> "Self | Tokens | None":
         if before is None:
@@ -74,15 +83,9 @@ class _Session:
     used: Tokens | None
 
     @staticmethod
-    def parse(text: str | None) -> "_Session | None":
-        found = _SESSION.fullmatch(text or "")
-        if found is None:
-            return None
-        return _Session(found[1], Tokens(int(found[2]), int(found[3]), int(found[4])) if found[2] else None)
-
-    def __str__(self) -> str:
-        used = self.used
-        return f"{self.thread}_{used.input}_{used.cached}_{used.output}" if used else self.thread
+    def parse(session_id: str | None, state: str | None) -> "_Session | None":
+        found = _SESSION.fullmatch(session_id or "")
+        return None if found is None else _Session(found["thread"], Tokens.parse(state or found["used"]))
 
 
 class Codex:
@@ -97,7 +100,7 @@ class Codex:
         )
 
     async def run(self, request: RunRequest, progress: OnProgress) -> RunResult:
-        session = _Session.parse(request.session_id)
+        session = _Session.parse(request.session_id, request.session_state)
         reader = _CodexOutput(progress)
         end = await self._run_program(request, session, reader)
         if end.code and session and _UNKNOWN_SESSION.search(end.stderr_tail):
@@ -106,7 +109,8 @@ class Codex:
         end = replace(end, stderr_tail=_NOISE.sub("", end.stderr_tail))
         result = result_of(reader.output, end, self._program, request, resumed=session.thread if session else None)
         now = _Session(result.session_id, reader.used) if result.session_id else None
-        return replace(result, usage=_usage(now, session, request.model), session_id=str(now) if now else None)
+        state = str(now.used) if now and now.used else None
+        return replace(result, usage=_usage(now, session, request.model), session_state=state)
 
     async def _run_program(self, request: RunRequest, session: _Session | None, reader: "_CodexOutput") -> Exit:
         with ExitStack() as files:

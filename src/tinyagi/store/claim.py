@@ -7,7 +7,7 @@ from tinyagi.domain.errors import ClaimLost
 from tinyagi.domain.events import ChainStepStart, LaneHeld
 from tinyagi.domain.ids import AgentId, ClaimId, TeamId
 from tinyagi.domain.messages import MAX_MESSAGES, PASSIVE_PRIORITY, Batching, Message, coalesce, joins_thread
-from tinyagi.domain.runs import Claim, SessionId
+from tinyagi.domain.runs import Claim, ResumableSession
 from tinyagi.store.transaction import Transaction, encode_json
 
 _COLUMNS: Final = len(Message._fields)
@@ -145,11 +145,11 @@ def _passive_only(posts: list[Message], primary: Message) -> list[Message]:
     ]
 
 
-def _sessions(tx: Transaction, primaries: Sequence[tuple[AgentId, str]]) -> dict[AgentId, list[SessionId]]:
+def _sessions(tx: Transaction, primaries: Sequence[tuple[AgentId, str]]) -> dict[AgentId, list[ResumableSession]]:
     """Sessions that runs of these agents and threads may resume."""
-    found: dict[AgentId, list[SessionId]] = {}
+    found: dict[AgentId, list[ResumableSession]] = {}
     for agent, *session in tx.connection.executemany(tx.sql["sessions_of_lane"], primaries):
-        found.setdefault(agent, []).append(SessionId._make(session))
+        found.setdefault(agent, []).append(ResumableSession._make(session))
     return found
 
 

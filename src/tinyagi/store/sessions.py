@@ -60,7 +60,9 @@ def save_session(tx: Transaction, claim: Claim, session: Session) -> None:
         return
     key = (claim.agent, session.thread)
     if session.session_id is not None:
-        tx.connection.execute(tx.sql["keep_session"], (*key, session.provider, session.session_id, tx.now))
+        tx.connection.execute(
+            tx.sql["keep_session"], (*key, session.provider, session.session_id, session.state, tx.now)
+        )
     if session.turns:
         last: int = tx.connection.execute(tx.sql["last_turn"], key).get
         rows = [

@@ -7,13 +7,14 @@ SELECT session_id FROM sessions WHERE agent = ? AND thread = ? AND provider = ?;
 -- name: sessions_of_lane
 -- Sessions that a run may resume: the agent's own and the one of the thread. Two seeks: with OR SQLite would build a
 -- temporary table, and every claim runs this.
-SELECT agent, thread, provider, session_id FROM sessions WHERE agent = ?1 AND thread = ''
+SELECT agent, thread, provider, session_id, state FROM sessions WHERE agent = ?1 AND thread = ''
 UNION ALL
-SELECT agent, thread, provider, session_id FROM sessions WHERE agent = ?1 AND thread = ?2;
+SELECT agent, thread, provider, session_id, state FROM sessions WHERE agent = ?1 AND thread = ?2;
 
 -- name: keep_session
-INSERT INTO sessions (agent, thread, provider, session_id, updated_at) VALUES (?, ?, ?, ?, ?)
-ON CONFLICT (agent, thread, provider) DO UPDATE SET session_id = excluded.session_id, updated_at = excluded.updated_at;
+INSERT INTO sessions (agent, thread, provider, session_id, state, updated_at) VALUES (?, ?, ?, ?, ?, ?)
+ON CONFLICT (agent, thread, provider)
+DO UPDATE SET session_id = excluded.session_id, state = excluded.state, updated_at = excluded.updated_at;
 
 -- name: last_turn
 SELECT ifnull(max(id), 0) FROM turns WHERE agent = ? AND thread = ?;
