@@ -8,7 +8,7 @@ from tests.cli.conftest import Remote, Shell
 from tests.server.conftest import Premises, closed_premises
 from tests.support.puppet import Gate
 from tinyagi.domain.ids import AgentId
-from tinyagi.domain.retry import Failure, FailureKind, RetryPolicy
+from tinyagi.domain.retry import Failure, FailureKind, HoldCause, RetryPolicy
 
 __all__ = ["closed_premises"]
 
@@ -48,7 +48,7 @@ async def test_list_and_status_describe_a_hold_in_the_same_words(closed_premises
         await premises.engine.stop()
         remote = Remote(Shell(premises.home, str(premises.http.base_url)))
         until = premises.store.clock() + 3_600_000
-        await premises.store.lanes.hold(CODER, until=until, reason="needs a fix: there is no key.")
+        await premises.store.lanes.hold(CODER, until=until, reason="needs a fix: there is no key.", cause=HoldCause.FIX)
         await remote("send", "@coder hello")
 
         listed = (await remote("queue", "list")).stdout

@@ -5,6 +5,7 @@ import re
 from tests.cli.conftest import Remote
 from tests.server.conftest import Premises
 from tinyagi.domain.ids import AgentId
+from tinyagi.domain.retry import HoldCause
 from tinyagi.engine.pipeline_trigger import LAKE
 
 
@@ -56,7 +57,9 @@ async def test_a_setting_without_effect_is_named(remote: Remote, premises: Premi
 
 async def test_a_held_lane_names_the_command_to_resume(remote: Remote, premises: Premises) -> None:
     until = premises.store.clock() + 3_600_000
-    await premises.store.lanes.hold(AgentId("coder"), until=until, reason="needs a fix: there is no key.")
+    await premises.store.lanes.hold(
+        AgentId("coder"), until=until, reason="needs a fix: there is no key.", cause=HoldCause.FIX
+    )
     await premises.store.lanes.hold(AgentId("writer"), until=until, reason="usage limit reached")
 
     shown = (await remote("status")).stdout

@@ -7,7 +7,7 @@ import pytest
 from tests.engine.conftest import House
 from tests.support.puppet import Gate, failing, in_turn
 from tinyagi.domain.ids import AgentId
-from tinyagi.domain.retry import Failure, FailureKind, needs_fix
+from tinyagi.domain.retry import Failure, FailureKind, HoldCause
 from tinyagi.providers.base import RunFailed, RunRequest
 
 AN_HOUR = timedelta(hours=1)
@@ -28,7 +28,12 @@ async def test_a_changed_provider_lifts_the_hold_with_an_event(house: House) -> 
         await house.drained()
         _, lifted = await house.events("lane_held")
 
-    assert lifted.payload == {"hold_until": 0, "reason": "its provider settings have changed", "holds": 0}
+    assert lifted.payload == {
+        "hold_until": 0,
+        "reason": "its provider settings have changed",
+        "holds": 0,
+        "cause": None,
+    }
     assert [request.agent for request in house.puppet.requests] == ["coder", "coder"]
 
 
@@ -82,7 +87,7 @@ async def test_a_hold_that_needs_a_fix_is_lifted_at_the_next_start(house: House)
         await house.drained()
 
     assert held.payload["reason"] == "needs a fix: claude is not installed"
-    assert needs_fix(held.payload["reason"])
+    assert held.payload["cause"] == HoldCause.FIX
 
 
 async def test_a_timed_hold_survives_a_restart(house: House) -> None:

@@ -20,7 +20,7 @@ from tinyagi.domain.events import BudgetReached, TeamChainStart
 from tinyagi.domain.ids import AgentId, MessageId, TeamId
 from tinyagi.domain.limits import Brakes, Retention
 from tinyagi.domain.messages import ROOM_CHANNEL, ROOM_PRIORITY, Batching, NewMessage
-from tinyagi.domain.retry import Failure, FailureKind
+from tinyagi.domain.retry import Failure, FailureKind, HoldCause
 from tinyagi.domain.runs import Deferral, Handoff, Outcome, RoomPost
 
 LANES = [AgentId(name) for name in ("a", "b", "c")]
@@ -214,7 +214,9 @@ class QueueMachine(QueueGround):
             self.run(getattr(self.store.lanes, verb)(agent))
         else:
             until = self.clock.now + 5000 if verb == "hold" else 0
-            self.run(self.store.lanes.hold(agent, until=until, reason="budget"))
+            self.run(
+                self.store.lanes.hold(agent, until=until, reason="budget", cause=HoldCause.BUDGET if until else None)
+            )
 
     @rule(data=st.data(), works=st.booleans())
     def deliver(self, data: st.DataObject, works: bool) -> None:
@@ -269,7 +271,7 @@ class QueueMachine(QueueGround):
     @invariant()
     def lanes_and_conversations_match_the_events(self) -> None:
         self.catch_up()
-        for lane in self.table("SELECT agent, paused, hold_until, hold_reason, holds FROM lanes"):
+        for lane in self.table("SELECT agent, paused, hold_until, hold_reason, hold_cause, holds FROM lanes"):
             expected_lane = self.tables.lanes[lane.pop("agent")]
             assert {**lane, "paused": bool(lane["paused"])} == expected_lane
         for conversation in self.table("SELECT id, open, total FROM conversations"):

@@ -11,6 +11,7 @@ from tinyagi.domain.events import Event, RecordedEvent
 from tinyagi.domain.ids import AgentId, ClaimId, ConversationId, MessageId, TeamId
 from tinyagi.domain.limits import Usage
 from tinyagi.domain.responses import ChatMessage, Response, ResponseStatus
+from tinyagi.domain.retry import HoldCause
 
 CODER, WRITER, DEV, CLAIM = AgentId("coder"), AgentId("writer"), TeamId("dev"), ClaimId("claim_1")
 USED = Usage(10, 20, 0, 0.5, "anthropic", "opus")
@@ -64,7 +65,7 @@ def every_event(text: str = "hello") -> Mapping[str, Event]:
         events.BudgetReached("agent:coder", text, 500),
         events.SessionLost("anthropic", "session-secret"),
         events.SessionReset("Ada"),
-        events.LaneHeld(500, text, 1),
+        events.LaneHeld(500, text, 1, HoldCause.PROVIDER),
         events.LanePaused(),
         events.LaneResumed(),
         events.SettingsRejected(text),

@@ -89,6 +89,7 @@ async def test_every_agent_has_a_lane_in_the_list(premises: Premises) -> None:
         "paused": False,
         "holdUntil": None,
         "holdReason": None,
+        "holdCause": None,
     }
 
 

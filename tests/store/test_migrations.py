@@ -99,6 +99,7 @@ async def test_a_new_database_is_private_and_fully_migrated(tmp_path: Path) -> N
         (9, "0009_task_dispatches"),
         (10, "0010_history_from_agent"),
         (11, "0011_session_state"),
+        (12, "0012_hold_cause"),
     ]
 
 
@@ -381,3 +382,18 @@ async def test_a_failed_migration_leaves_the_old_database_unchanged(
 
     assert rows(path, "SELECT sql FROM sqlite_schema ORDER BY name") == before
     assert rows(path, "SELECT count(*) FROM messages") == [(5,)]
+
+
+async def test_holds_of_an_earlier_version_get_their_cause(tmp_path: Path) -> None:
+    path = tmp_path / "tinyagi.db"
+    connection = make_old(path, 11)
+    held = [("a", 9, "the daily budget of @a"), ("b", 9, "needs a fix: no key"), ("c", 9, "429"), ("d", 0, None)]
+    with connection:
+        connection.executemany("INSERT INTO lanes (agent, hold_until, hold_reason) VALUES (?, ?, ?)", held)
+    connection.close()
+
+    async with opened(path):
+        pass
+
+    causes = dict(rows(path, "SELECT agent, hold_cause FROM lanes"))
+    assert causes == {"a": "budget", "b": "fix", "c": "provider", "d": None}

@@ -68,7 +68,7 @@ class Tables:
         for number in fact["ids"]:
             self._change(number, event, status="completed", claim_id=None, answered_by=fact["message_ids"][0])
         self._history(fact["history_id"], event, "assistant", fact["channel"], event.agent, fact["content"])
-        self.lanes[event.agent or ""] |= {"hold_until": 0, "hold_reason": None, "holds": 0}
+        self.lanes[event.agent or ""] |= {"hold_until": 0, "hold_reason": None, "hold_cause": None, "holds": 0}
 
     def _message_failed(self, event: RecordedEvent, fact: Any) -> None:
         change: dict[str, Any] = {"available_at": fact["available_at"]}
@@ -125,8 +125,9 @@ class Tables:
                 row["conversation_team"] = fact["team_id"]
 
     def _lane_held(self, event: RecordedEvent, fact: Any) -> None:
-        reason = fact["reason"] if fact["hold_until"] else None
-        change = {"hold_until": fact["hold_until"], "hold_reason": reason, "holds": fact["holds"]}
+        is_held = bool(fact["hold_until"])
+        change = {"hold_until": fact["hold_until"], "holds": fact["holds"]}
+        change |= {f"hold_{name}": fact[name] if is_held else None for name in ("reason", "cause")}
         self.lanes[event.agent or ""] |= change
 
     def _lane_paused(self, event: RecordedEvent, fact: Any) -> None:
@@ -157,4 +158,4 @@ class Tables:
 
 
 def _lane() -> dict[str, Any]:
-    return {"paused": False, "hold_until": 0, "hold_reason": None, "holds": 0}
+    return {"paused": False, "hold_until": 0, "hold_reason": None, "hold_cause": None, "holds": 0}

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from tinyagi.api.base import Id, Instant, Model, Text
+from tinyagi.domain.retry import HoldCause
 
 Reason = Literal["next", "busy", "thread", "passive", "retry", "delayed", "team", "paused", "held"]
 
@@ -38,6 +39,7 @@ class LaneStatus(Model):
     paused: bool
     hold_until: Annotated[int | None, Field(description="No run starts before this instant, in ms.")] = None
     hold_reason: str | None = None
+    hold_cause: Annotated[HoldCause | None, Field(description="`fix`: only a person can end it.")] = None
 
 
 class RunningMessage(Model):
@@ -120,6 +122,7 @@ class WaitingMessage(Model):
     until: Annotated[Instant | None, Field(description="When the reason ends, if that is known.")] = None
     behind: Annotated[int | None, Field(description="The `id` of the message that runs or goes first.")] = None
     detail: Annotated[str | None, Field(description="Why the lane is held, or the last error.")] = None
+    hold_cause: HoldCause | None = None
     attempt: Annotated[int, Field(description="The number of its next run.")]
     attempts: Annotated[int, Field(description="Failed runs after which it is dead.")]
 

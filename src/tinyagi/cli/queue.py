@@ -273,7 +273,8 @@ def _why(message: "WaitingMessage") -> str:
     if message.reason == "paused":
         return f"@{message.agent} is {Hold(message.agent, PAUSED).state}"
     if message.reason == "held":
-        return f"@{message.agent} is {Hold.until_time(message.agent, message.detail or '', message.until or 0).state}"
+        hold = Hold.by_queue(message.agent, message.detail or "", message.until or 0, message.hold_cause)
+        return f"@{message.agent} is {hold.state}"
     agent, until = f"@{message.agent}", moment(message.until)
     detail = f": {message.detail}" if message.detail else ""
     reasons = {

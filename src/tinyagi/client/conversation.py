@@ -205,7 +205,7 @@ class _Follower:
             return self._hold(Hold(agent, PAUSED))
         until = event.data.get("holdUntil")
         if event.type == "lane_held" and isinstance(until, int) and until:
-            return self._hold(Hold.until_time(agent, event.text("reason"), until))
+            return self._hold(Hold.by_queue(agent, event.text("reason"), until, event.text("cause")))
         if self._conversation.holds.pop(agent, None) is not None:
             self._audience.reports(agent, f"@{agent} continues: {event.text('reason') or 'it was resumed'}.")
         return False

@@ -6,7 +6,7 @@ from typing import Final, Self
 
 from tinyagi.api.queue import LaneStatus
 from tinyagi.domain.instants import clock_time
-from tinyagi.domain.retry import needs_fix
+from tinyagi.domain.retry import HoldCause
 
 PAUSED: Final = "paused by a person"
 
@@ -21,16 +21,18 @@ class Hold:
     """In ms; None when only a person can end it."""
 
     @classmethod
-    def until_time(cls, agent: str, reason: str, until: int) -> Self:
+    def by_queue(cls, agent: str, reason: str, until: int, cause: str | None) -> Self:
         """A hold by the queue. Its end is left out when a person must fix something first."""
-        return cls(agent, reason, None if needs_fix(reason) else until)
+        return cls(agent, reason, None if cause == HoldCause.FIX else until)
 
     @classmethod
     def of_lane(cls, lane: LaneStatus) -> Self | None:
         """Return the lane's hold, or None when it is neither held nor paused."""
         if lane.paused:
             return cls(lane.agent, PAUSED)
-        return cls.until_time(lane.agent, lane.hold_reason or "", lane.hold_until) if lane.hold_until else None
+        if not lane.hold_until:
+            return None
+        return cls.by_queue(lane.agent, lane.hold_reason or "", lane.hold_until, lane.hold_cause)
 
     @property
     def state(self) -> str:

@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Final
 
 from tinyagi.domain.ids import AgentId, ClaimId, MessageId, TeamId
 from tinyagi.domain.limits import Usage
+from tinyagi.domain.retry import HoldCause
 
 Row = Mapping[str, Any]
 """A whole row: column name to value."""
@@ -284,6 +285,7 @@ class LaneHeld(Event):
     hold_until: int
     reason: str
     holds: int
+    cause: HoldCause | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,13 +10,17 @@ from tinyagi.domain.limits import Charge, Usage
 from tinyagi.domain.messages import Message
 
 LONGEST: Final = timedelta(days=1)
-NEEDS_FIX: Final = "needs a fix: "
-"""Prefix of a hold's reason when the hold lasts until a person changes something."""
 
 
-def needs_fix(hold_reason: str | None) -> bool:
-    """True when waiting alone does not help: a program or a key is missing, a model is unknown."""
-    return (hold_reason or "").startswith(NEEDS_FIX)
+class HoldCause(StrEnum):
+    """What must change before a held lane can work. The reason beside it is a sentence for people."""
+
+    BUDGET = "budget"
+    """A daily budget is used up: a new day or a higher limit."""
+    PROVIDER = "provider"
+    """The provider refused for a while: time."""
+    FIX = "fix"
+    """Waiting alone does not help: a program or a key is missing, a model is unknown."""
 
 
 class FailureKind(StrEnum):
@@ -42,6 +46,10 @@ class Failure:
     charge: Charge | None = None
     notice: str | None = None
     """A notice to the sender of a message that is not dead."""
+
+    @property
+    def hold_cause(self) -> HoldCause:
+        return HoldCause.FIX if self.needs_person else HoldCause.PROVIDER
 
 
 @dataclass(frozen=True, slots=True)

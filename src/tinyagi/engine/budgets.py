@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Callable, Mapping
 from datetime import datetime, time, timedelta
-from typing import Final
 
 from tinyagi.domain.errors import TinyAGIError
 from tinyagi.domain.events import BudgetReached
@@ -13,9 +12,6 @@ from tinyagi.domain.runs import Claim, Deferral
 from tinyagi.store.sessions import SpendStore
 
 log = logging.getLogger(__name__)
-
-HELD: Final = "the daily budget"
-"""Every hold by a budget has a reason that starts with this; maintenance recognizes such holds by it."""
 
 
 def local_time() -> datetime:

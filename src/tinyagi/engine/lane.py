@@ -24,7 +24,7 @@ from tinyagi.domain.errors import (
 from tinyagi.domain.ids import AgentId, ClaimId, TeamId
 from tinyagi.domain.messages import Batching
 from tinyagi.domain.responses import held_notice
-from tinyagi.domain.retry import NEEDS_FIX, Failure, FailureKind
+from tinyagi.domain.retry import Failure, FailureKind
 from tinyagi.domain.runs import Claim, Outcome
 from tinyagi.domain.texts import clean, one_line
 from tinyagi.engine.active_run import ActiveRun, ClaimGone, Interrupts, Released, Stopped, hold_lease, log_run
@@ -179,7 +179,7 @@ class LaneWorker:
         if failure.needs_person:
             # The sender gets one notice, however often the lane is retried.
             notice = held_notice(claim.agent, reason) if claim.holds == 0 else None
-            stored = replace(stored, reason=f"{NEEDS_FIX}{reason}", notice=notice)
+            stored = replace(stored, reason=f"needs a fix: {reason}", notice=notice)
         await self._write(claim, lambda: self._queue.fail(claim, stored, policy=rules.policy))
         current = self._context.effective.current
         if failure.kind is FailureKind.UNAVAILABLE and rules.has_other_provider(claim.agent, current):

@@ -7,9 +7,9 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
-from tinyagi.domain.retry import needs_fix
+from tinyagi.domain.retry import HoldCause
 from tinyagi.engine.attachments import sweep
-from tinyagi.engine.budgets import HELD, Budgets
+from tinyagi.engine.budgets import Budgets
 from tinyagi.settings.effective import PROVIDER_CHANGED, EffectiveSettings, EffectiveSettingsCache
 from tinyagi.store.store import Store
 
@@ -80,11 +80,11 @@ class Maintenance:
         for lane in await self._store.lanes.all():
             if lane.hold_until <= 0:
                 continue
-            if (lane.hold_reason or "").startswith(HELD):
+            if lane.hold_cause == HoldCause.BUDGET:
                 if await self._budgets.allows(lane.agent, rules.budgets):
                     await self._store.lanes.hold(lane.agent, until=0, reason="the budget allows it again")
             elif before is None:
-                if needs_fix(lane.hold_reason):
+                if lane.hold_cause == HoldCause.FIX:
                     await self._store.lanes.hold(lane.agent, until=0, reason="TinyAGI was restarted")
             elif before.has_other_provider(lane.agent, rules):
                 await self._store.lanes.hold(lane.agent, until=0, reason=PROVIDER_CHANGED)

@@ -172,7 +172,7 @@ _FIELD_NAMES: Final[Mapping[str, tuple[tuple[str, str], ...]]] = {
         "budget_reached": "scope reason until",
         "session_lost": "provider",
         "session_reset": "by",
-        "lane_held": "hold_until reason holds",
+        "lane_held": "hold_until reason holds cause",
         "lane_paused": "",
         "lane_resumed": "",
         "settings_rejected": "reason",

@@ -7,6 +7,7 @@ from tinyagi.domain.errors import ClaimLost
 from tinyagi.domain.events import ChainStepStart, LaneHeld
 from tinyagi.domain.ids import AgentId, ClaimId, TeamId
 from tinyagi.domain.messages import MAX_MESSAGES, PASSIVE_PRIORITY, Batching, Message, coalesce, joins_thread
+from tinyagi.domain.retry import HoldCause
 from tinyagi.domain.runs import Claim, ResumableSession
 from tinyagi.store.transaction import Transaction, encode_json
 
@@ -261,10 +262,12 @@ def renew(tx: Transaction, claim: Claim, lease_ms: int) -> int:
     return lease_until
 
 
-def hold_lane(tx: Transaction, agent: AgentId, *, until: int, reason: str, holds: int = 0) -> None:
+def hold_lane(
+    tx: Transaction, agent: AgentId, *, until: int, reason: str, cause: HoldCause | None, holds: int = 0
+) -> None:
     """Allow no claim before this instant; 0 lifts the hold, and then the reason is only recorded."""
-    tx.connection.execute(tx.sql["hold_lane"], (agent, until, reason if until else None, holds))
-    tx.record_alone(LaneHeld(until, reason, holds), agent)
+    tx.connection.execute(tx.sql["hold_lane"], (agent, until, reason if until else None, cause, holds))
+    tx.record_alone(LaneHeld(until, reason, holds, cause), agent)
 
 
 def update_claimed_lanes(tx: Transaction, name: str, rows: Sequence[tuple[object, ...]]) -> None:

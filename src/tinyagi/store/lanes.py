@@ -11,6 +11,7 @@ from tinyagi.domain.events import LanePaused, LaneResumed, MessageDead, MessageM
 from tinyagi.domain.ids import AgentId
 from tinyagi.domain.messages import Message, Status
 from tinyagi.domain.responses import cancel_notice
+from tinyagi.domain.retry import HoldCause
 from tinyagi.store.claim import hold_lane, unpark_threads
 from tinyagi.store.readers import Readers
 from tinyagi.store.transaction import Transaction
@@ -27,6 +28,7 @@ class LaneState:
     paused: bool
     hold_until: int
     hold_reason: str | None
+    hold_cause: HoldCause | None
     holds: int
     claim_id: str | None
     owner: str | None
@@ -87,14 +89,17 @@ class Lanes:
         """Lift pause and hold; False when there was neither."""
         return await self._writer.run(resume, agent)
 
-    async def hold(self, agent: AgentId, *, until: int, reason: str) -> None:
+    async def hold(self, agent: AgentId, *, until: int, reason: str, cause: HoldCause | None = None) -> None:
         """Allow no claim before this instant; 0 lifts the hold, and the reason is recorded."""
-        await self._writer.run(hold_lane, agent, until=until, reason=reason)
+        await self._writer.run(hold_lane, agent, until=until, reason=reason, cause=cause)
 
     async def all(self) -> tuple[LaneState, ...]:
         """Every lane that was ever claimed, paused or held."""
         rows = await self._readers.rows("lane_rows")
-        return tuple(LaneState(AgentId(agent), bool(paused), *rest) for agent, paused, *rest in rows)
+        return tuple(
+            LaneState(AgentId(agent), bool(paused), until, reason, cause and HoldCause(cause), *rest)
+            for agent, paused, until, reason, cause, *rest in rows
+        )
 
 
 def pause(tx: Transaction, agent: AgentId) -> bool:

@@ -19,7 +19,7 @@ from tinyagi.domain.events import (
 from tinyagi.domain.ids import AgentId, ClaimId
 from tinyagi.domain.messages import Message, Status
 from tinyagi.domain.responses import dead_notice
-from tinyagi.domain.retry import Dead, Failure, FailureKind, Retry, RetryPolicy, Wait
+from tinyagi.domain.retry import Dead, Failure, FailureKind, HoldCause, Retry, RetryPolicy, Wait
 from tinyagi.domain.runs import Claim, Deferral
 from tinyagi.store.claim import Unfinished, hold_lane, update_claimed_lanes
 from tinyagi.store.enqueue import close_conversations, teams_of
@@ -77,7 +77,7 @@ def fail(tx: Transaction, claim: Claim, failure: Failure, policy: RetryPolicy) -
         add_charges(tx, [failure.charge])
     if failure.kind is FailureKind.UNAVAILABLE:
         until = policy.hold_until(failure, claim.holds, tx.now, tx.dice.random())
-        hold_lane(tx, claim.agent, until=until, reason=failure.reason, holds=claim.holds + 1)
+        hold_lane(tx, claim.agent, until=until, reason=failure.reason, cause=failure.hold_cause, holds=claim.holds + 1)
 
 
 def _return_failed(
@@ -132,7 +132,7 @@ def release(tx: Transaction, claim: Claim, reason: str, withheld: Deferral | Non
         batch.add_notice(claim.primary, withheld.notice)
     batch.write()
     if withheld is not None and withheld.hold_until is not None:
-        hold_lane(tx, claim.agent, until=withheld.hold_until, reason=reason)
+        hold_lane(tx, claim.agent, until=withheld.hold_until, reason=reason, cause=HoldCause.BUDGET)
 
 
 def release_orphans(tx: Transaction, claims: Sequence[Claim | Unfinished | None]) -> list[None]:

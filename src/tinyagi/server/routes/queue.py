@@ -24,6 +24,7 @@ from tinyagi.domain.errors import InvalidInput, NotFound
 from tinyagi.domain.ids import MAX_MESSAGE_ID, AgentId
 from tinyagi.domain.messages import PASSIVE_PRIORITY, Message, Status
 from tinyagi.domain.responses import cancel_notice
+from tinyagi.domain.retry import HoldCause
 from tinyagi.domain.texts import one_line
 from tinyagi.server.dependencies import Cursor, NamePath, RowId, Services, ServicesDep, limit
 from tinyagi.server.errors import responses
@@ -248,6 +249,7 @@ def _lane(agent: str, depth: LaneDepth | None, lane: LaneState | None, now: int)
         paused=lane is not None and lane.paused,
         hold_until=lane.hold_until if lane is not None and is_held else None,
         hold_reason=lane.hold_reason if lane is not None and is_held else None,
+        hold_cause=lane.hold_cause if lane is not None and is_held else None,
     )
 
 
@@ -279,6 +281,7 @@ class _WaitReason(NamedTuple):
     until: int | None = None
     behind: int | None = None
     detail: str | None = None
+    hold_cause: HoldCause | None = None
 
 
 def _waiting_message(
@@ -303,6 +306,7 @@ def _waiting_message(
         until=why.until,
         behind=why.behind,
         detail=why.detail and one_line(why.detail, PREVIEW_CHARS),
+        hold_cause=why.hold_cause,
         attempt=message.attempt,
         attempts=attempts,
     )
@@ -313,7 +317,7 @@ def _wait_reason(waiting: WaitingRow, lane: LaneState | None, running: int | Non
     if lane is not None and lane.paused:
         return _WaitReason("paused")
     if lane is not None and lane.hold_until > now:
-        return _WaitReason("held", until=lane.hold_until, detail=lane.hold_reason)
+        return _WaitReason("held", until=lane.hold_until, detail=lane.hold_reason, hold_cause=lane.hold_cause)
     blocked = _blocked(waiting, now)
     if blocked is not None:
         return blocked

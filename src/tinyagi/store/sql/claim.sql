@@ -115,7 +115,7 @@ UPDATE lanes SET claim_id = NULL, claim_ids = NULL, owner = NULL, lease_until = 
 
 -- name: free_lane_after_success
 UPDATE lanes SET claim_id = NULL, claim_ids = NULL, owner = NULL, lease_until = NULL, holds = 0,
-  hold_until = 0, hold_reason = NULL
+  hold_until = 0, hold_reason = NULL, hold_cause = NULL
 WHERE agent = ?1 AND claim_id = ?2;
 
 -- name: claimed_lanes
@@ -126,16 +126,16 @@ SELECT agent, claim_id, owner, lease_until FROM lanes WHERE claim_id IS NOT NULL
 UPDATE lanes SET owner = :owner, lease_until = 0 WHERE claim_id IS NOT NULL;
 
 -- name: hold_lane
-INSERT INTO lanes (agent, hold_until, hold_reason, holds) VALUES (?, ?, ?, ?)
+INSERT INTO lanes (agent, hold_until, hold_reason, hold_cause, holds) VALUES (?, ?, ?, ?, ?)
 ON CONFLICT (agent) DO UPDATE SET hold_until = excluded.hold_until, hold_reason = excluded.hold_reason,
-  holds = excluded.holds;
+  hold_cause = excluded.hold_cause, holds = excluded.holds;
 
 -- name: pause_lane
 INSERT INTO lanes (agent, paused) VALUES (?, 1) ON CONFLICT (agent) DO UPDATE SET paused = 1 WHERE paused = 0;
 
 -- name: resume_lane
-UPDATE lanes SET paused = 0, hold_until = 0, hold_reason = NULL, holds = 0
+UPDATE lanes SET paused = 0, hold_until = 0, hold_reason = NULL, hold_cause = NULL, holds = 0
 WHERE agent = ? AND (paused = 1 OR hold_until > 0);
 
 -- name: lane_rows
-SELECT agent, paused, hold_until, hold_reason, holds, claim_id, owner, lease_until FROM lanes ORDER BY agent;
+SELECT agent, paused, hold_until, hold_reason, hold_cause, holds, claim_id, owner, lease_until FROM lanes ORDER BY agent;
