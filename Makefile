@@ -6,7 +6,7 @@ WORKERS ?= auto
 # A worker that dies fails its test. xdist would give a new worker the whole group again, the fatal test included.
 PARALLEL = -n $(WORKERS) --max-worker-restart=0
 
-.PHONY: help install demo pictures check test soak bench e2e-cli format lint types imports unit lock clean
+.PHONY: help install demo pictures source-map check test soak bench e2e-cli format lint types imports unit lock clean
 
 help:  ## Show this help
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,6 +33,9 @@ demo: .venv/.runtime  ## Run the whole thing end to end on embedded defaults; en
 
 pictures: .venv/.dev  ## Draw the README's pictures from a run of the demo
 	@$(BIN)/python docs/images/draw.py
+
+source-map: .venv/.dev  ## Write docs/reference/source.md, the list of all source files
+	@$(BIN)/python docs/source_map.py
 
 lint: .venv/.dev  ## Formatting, lint and spelling
 	@$(BIN)/ruff format --check .

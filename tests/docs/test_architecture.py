@@ -1,6 +1,7 @@
 """The architecture page names files and packages that exist, and leaves no package out."""
 
 import re
+import runpy
 from pathlib import Path
 
 import pytest
@@ -28,3 +29,9 @@ def test_every_import_contract_is_on_the_page() -> None:
     section = PAGE.split("## Import contracts")[1].lower()
 
     assert [name for name in contracts[1:] if name.lower() not in section] == []
+
+
+def test_the_list_of_source_files_is_up_to_date() -> None:
+    source_map = runpy.run_path(str(ROOT / "docs/source_map.py"))
+
+    assert source_map["page"]() == source_map["PAGE"].read_text(encoding="utf-8"), "Run `make source-map`."

@@ -8,7 +8,8 @@ import pytest
 
 from tests.support.old_home import contents, make_board
 from tinyagi.domain.errors import StoreFailed
-from tinyagi.legacy.old_database import open_old, replace_database
+from tinyagi.legacy.old_database import open_old
+from tinyagi.store.backup import replace_database
 
 
 @pytest.fixture

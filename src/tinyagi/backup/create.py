@@ -1,4 +1,7 @@
-"""Makes a backup, even while a daemon runs: the database is copied by SQLite, the lake under its writer lock."""
+"""Makes a backup, even while a daemon runs: the home, and on request its agents' workspaces and the lake.
+
+The database is copied by SQLite, the lake under its writer lock.
+"""
 
 import os
 import shutil

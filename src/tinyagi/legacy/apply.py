@@ -11,13 +11,14 @@ from pathlib import Path
 
 from tinyagi.domain.errors import Conflict, StoreFailed
 from tinyagi.engine.schedules import next_due
-from tinyagi.legacy.old_database import open_old, replace_database
+from tinyagi.legacy.old_database import open_old
 from tinyagi.legacy.old_home import OldHome, refuse_while_running
 from tinyagi.legacy.plan import BEGUN, DONE, DatabaseMove, FileCopy, ImportLedger, ImportPlan, ImportReport
 from tinyagi.legacy.records import key_of
 from tinyagi.settings.home import PRIVATE, Home
 from tinyagi.settings.json_tree import replacing
 from tinyagi.settings.settings_file import SettingsFile
+from tinyagi.store.backup import replace_database
 from tinyagi.store.store import Store
 from tinyagi.wiring import open_inbox
 

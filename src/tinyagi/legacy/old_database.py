@@ -10,7 +10,6 @@ from tinyagi.domain.errors import StoreFailed
 from tinyagi.legacy.old_records import OldRow
 from tinyagi.store.backup import copy_connected
 from tinyagi.store.connection import Connection, SQLiteError, open_existing, open_read_only
-from tinyagi.system import files
 from tinyagi.system.files import copy_files, is_unfinished
 
 QUEUE_TABLES: Final = ("messages", "responses", "chat_messages", "agent_messages")
@@ -96,18 +95,6 @@ def open_old(path: Path) -> Iterator[OldDatabase]:
             raise _unreadable(path, error) from error
         stack.enter_context(contextlib.closing(connection))
         yield OldDatabase(connection, path)
-
-
-def replace_database(aside: Path, path: Path) -> None:
-    """Replace a database that is not in use with a copy, and remove the old one's log files."""
-    if path.exists():
-        try:
-            with contextlib.closing(open_existing(path)) as connection:
-                # SQLite would replay a leftover write-ahead log into the new file.
-                connection.pragma("journal_mode", "delete")
-        except SQLiteError as error:
-            raise _unreadable(path, error) from error
-    files.put_in_place(aside, path)
 
 
 def _unreadable(path: Path, error: Exception) -> StoreFailed:

@@ -1,4 +1,5 @@
-"""Classifies the failures of programs and endpoints for the queue: retry later, ask a person, or fail the message.
+"""Classifies the refusals of programs and endpoints, by exit, status and error body: retry later, ask a person, or fail
+the message.
 
 The order of the checks differs between programs and endpoints on purpose.
 """

@@ -1,4 +1,7 @@
-"""Copies a database through SQLite's backup interface: a plain copy of the file would lack the write-ahead log."""
+"""Copies a database through SQLite's backup interface, and puts a copy in place of a database.
+
+A plain copy of the file would lack the write-ahead log.
+"""
 
 import contextlib
 from collections.abc import Callable
@@ -7,7 +10,9 @@ from typing import Final
 
 import apsw
 
-from tinyagi.store.connection import load_statements, store_error
+from tinyagi.domain.errors import StoreFailed
+from tinyagi.store.connection import load_statements, open_existing, store_error
+from tinyagi.system.files import put_in_place
 from tinyagi.system.processes import ProcessIdentity
 
 OnPagesCopied = Callable[[int, int], None]
@@ -53,3 +58,17 @@ def copy_database(source: Path, target: Path, copied: OnPagesCopied = lambda *_:
     except apsw.Error as error:
         path = target if isinstance(error, apsw.FullError) else source
         raise store_error(error, path, source.parent / "backups") from error
+
+
+def replace_database(aside: Path, path: Path) -> None:
+    """Replace a database that is not in use with a copy, and remove the old one's log files."""
+    if path.exists():
+        try:
+            with contextlib.closing(open_existing(path)) as connection:
+                # SQLite would replay a leftover write-ahead log into the new file.
+                connection.pragma("journal_mode", "delete")
+        except apsw.Error as error:
+            raise StoreFailed(
+                f"{path} cannot be read ({error}). Repair it with `sqlite3 … .recover` or move it away."
+            ) from error
+    put_in_place(aside, path)

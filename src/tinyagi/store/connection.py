@@ -1,4 +1,4 @@
-"""Opens SQLite connections, loads the named statements, and translates SQLite's errors."""
+"""Opens SQLite connections, loads the named statements of `sql/*.sql`, and translates SQLite's errors."""
 
 import os
 import platform
