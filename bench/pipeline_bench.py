@@ -29,7 +29,6 @@ from rich.table import Table
 
 from pipeline_against import side_by_side
 from pipeline_history import append_history, write_history
-from pipeline_plot import draw_stages
 from pipeline_small import QUICK_ROUNDS, ROUNDS, small_run
 from tinyagi.pipeline.delta.commit import remove_leftovers
 from tinyagi.pipeline.ingest.log_source import LogSource
@@ -234,6 +233,8 @@ def all_figures(console: Console, folder: Path, sizes: Sequence[int], rounds: in
             asyncio.run(write_history(database, events=size, seed=1, end_at=END_AT))
             found.append(measure(console, spark, database, folder, rounds))
         more = incremental(console, spark, folder / f"{sizes[-1]}.db", folder, max(rounds, 3))
+    from pipeline_plot import draw_stages  # noqa: PLC0415 - the other measurements need no matplotlib
+
     show(console, found)
     OUT.mkdir(exist_ok=True)
     draw_stages([(one.events, one.summary.seconds, one.copy_seconds) for one in found], OUT / "pipeline_bench.png")

@@ -53,9 +53,8 @@ def supervise(command: Sequence[str]) -> Cost:
     began = time.perf_counter()
     main = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
     names: dict[psutil.Process, str] = {}
-    while not _has_ended(main):
+    while not _ends_soon(main):
         _sample(names)
-        time.sleep(SAMPLE_SECONDS)
     seconds = time.perf_counter() - began
     _wait_for_others(names)
     if main.returncode:
@@ -65,9 +64,9 @@ def supervise(command: Sequence[str]) -> Cost:
     return Cost(seconds, used.ru_utime + used.ru_stime, len(pythons))
 
 
-def _has_ended(main: subprocess.Popen[bytes]) -> bool:
+def _ends_soon(main: subprocess.Popen[bytes]) -> bool:
     with suppress(subprocess.TimeoutExpired):
-        main.wait(0)
+        main.wait(SAMPLE_SECONDS)
         return True
     return False
 
