@@ -21,7 +21,7 @@ from typing import Final
 import psutil
 
 SAMPLE_SECONDS: Final = 0.1
-LEFT_SECONDS: Final = 300
+LEFT_SECONDS: Final = 20 * 60
 """For processes that the command leaves running: Java may write its class archive after the command has ended."""
 _SUBREAPER: Final = 36
 """PR_SET_CHILD_SUBREAPER of prctl(2)."""
