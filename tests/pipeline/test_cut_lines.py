@@ -53,7 +53,7 @@ long = st.builds(
 texts = st.one_of(st.none(), st.text(max_size=40), ascii_texts, spaced, long)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=200)
 @given(st.lists(texts, max_size=12), st.lists(st.integers(0, 12), max_size=3))
 @example(["one two", "two one", "", "two"], [2])
 @example(["the end"], [])

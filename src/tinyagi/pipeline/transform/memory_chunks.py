@@ -36,10 +36,10 @@ _LOWER: Final = np.frombuffer(bytes(range(256)).lower(), np.uint8)
 Counts = npt.NDArray[np.int64]
 
 
-class _Texts(NamedTuple):
-    """Texts as Arrow stores them: all their bytes, and where each begins and ends."""
+class _Bytes(NamedTuple):
+    """Texts as Arrow stores them: their bytes one after the other, and where each text begins and ends."""
 
-    bytes: npt.NDArray[np.uint8]
+    values: npt.NDArray[np.uint8]
     bounds: npt.NDArray[np.int32]
 
 
@@ -61,9 +61,9 @@ def cut_lines(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 def _is_short(texts: pa.StringArray) -> pa.BooleanArray:
     """Whether a text is ASCII and one chunk; null for null."""
-    characters = _characters(texts)
-    begins, _ = _runs(~_IS_SPACE[characters.bytes], characters.bounds)
-    return pc.and_(pc.string_is_ascii(texts), pa.array(_per_text(begins, characters.bounds) <= SIZE))
+    values, bounds = _bytes_of(texts)
+    begins, _ = _runs(~_IS_SPACE[values], bounds)
+    return pc.and_(pc.string_is_ascii(texts), pa.array(_per_text(begins, bounds) <= SIZE))
 
 
 def _cut_short(texts: pa.StringArray, others: pa.RecordBatch) -> pa.RecordBatch:
@@ -99,24 +99,24 @@ def _terms_of_short(texts: pa.StringArray) -> tuple[pa.ListArray, Counts]:
 
 def _lower_words(texts: pa.StringArray) -> tuple[pa.StringArray, Counts]:
     """The runs of letters and digits of ASCII texts, in lower case and in order, and their number per text."""
-    characters = _characters(texts)
-    is_inside = _IS_TERM[characters.bytes]
-    begins, ends = _runs(is_inside, characters.bounds)
-    bounds = np.concatenate(([0], np.cumsum(ends - begins))).astype(np.int32)
-    letters = _LOWER[characters.bytes[is_inside]]
-    words = pa.StringArray.from_buffers(len(begins), pa.py_buffer(bounds), pa.py_buffer(letters))
-    return words, _per_text(begins, characters.bounds)
+    values, bounds = _bytes_of(texts)
+    is_inside = _IS_TERM[values]
+    begins, ends = _runs(is_inside, bounds)
+    offsets = np.concatenate(([0], np.cumsum(ends - begins))).astype(np.int32)
+    letters = _LOWER[values[is_inside]]
+    words = pa.StringArray.from_buffers(len(begins), pa.py_buffer(offsets), pa.py_buffer(letters))
+    return words, _per_text(begins, bounds)
 
 
-def _characters(texts: pa.StringArray) -> _Texts:
+def _bytes_of(texts: pa.StringArray) -> _Bytes:
     _, places, data = texts.buffers()
     bounds = np.frombuffer(places, np.int32)[texts.offset : texts.offset + len(texts) + 1]
     stored = np.frombuffer(b"" if data is None else data, np.uint8)
-    return _Texts(stored[bounds[0] : bounds[-1]], bounds - bounds[0])
+    return _Bytes(stored[bounds[0] : bounds[-1]], bounds - bounds[0])
 
 
 def _runs(is_inside: npt.NDArray[np.bool_], bounds: npt.NDArray[np.int32]) -> tuple[Counts, Counts]:
-    """Where the runs of true values begin and end; the bounds of the texts also end a run."""
+    """Where the runs of true values begin and end. A run never goes on into the next text."""
     joined = is_inside[1:] & is_inside[:-1]
     between = bounds[(bounds > 0) & (bounds < len(is_inside))] - 1
     joined[between] = False
