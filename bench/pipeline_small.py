@@ -46,7 +46,8 @@ class LakeHome:
 
     path: Path
     checkout: Path
-    environment: Mapping[str, str]
+    java: Path
+    """For the bare start: the Java that the command finds, with a `bin/java` that leaves out options it lacks."""
 
     def create(self) -> None:
         self.path.mkdir(parents=True, mode=0o700)
@@ -60,12 +61,20 @@ class LakeHome:
         """The command `tinyagi pipeline run` with these settings of `pipeline`; a checkout ignores unknown ones."""
         (self.path / "settings.json").write_text(json.dumps({"pipeline": pipeline}), encoding="utf-8")
         command = (python_of(self.checkout), "-m", "tinyagi", "--home", self.path, "pipeline", "run", "--quiet")
-        return cost_of(command, self.environment)
+        return cost_of(command, environment_of(self.checkout))
+
+    def bare_start(self) -> Cost:
+        command = (python_of(self.checkout), BENCH / "pipeline_bare.py")
+        return cost_of(command, {**environment_of(self.checkout), "JAVA_HOME": str(self.java)})
 
     def _history(self, *options: object) -> None:
         script = self.checkout / "bench/pipeline_history.py"
         command = [python_of(self.checkout), script, "--database", self.path / "tinyagi.db", *options]
-        subprocess.run(list(map(str, command)), env=self.environment, capture_output=True, check=True)
+        done = subprocess.run(
+            list(map(str, command)), env=environment_of(self.checkout), capture_output=True, text=True, check=False
+        )
+        if done.returncode:
+            raise SystemExit(f"{script} failed:\n{done.stderr}")
 
 
 def small_run(console: Console, folder: Path, rounds: int) -> dict[str, Any]:
@@ -92,8 +101,7 @@ def small_runs(console: Console, folder: Path, rounds: int, other: Path) -> dict
 
 def lake_home(folder: Path, checkout: Path) -> LakeHome:
     """A home with a lake that is up to date. One more small run leaves nothing that only the second run does."""
-    java = find_java(snapshot(), folder / "java")
-    home = LakeHome(folder / "home", checkout, {**environment_of(checkout), "JAVA_HOME": str(java.home)})
+    home = LakeHome(folder / "home", checkout, find_java(snapshot(), folder / "java").home)
     home.create()
     home.append(99)
     home.update()
@@ -120,7 +128,7 @@ def measure(console: Console, homes: Mapping[str, LakeHome], rounds: int) -> dic
 
 def _round(home: LakeHome, number: int) -> Round:
     home.append(100 + 2 * number)
-    bare = cost_of((python_of(home.checkout), BENCH / "pipeline_bare.py"), home.environment)
+    bare = home.bare_start()
     small = home.update()
     nothing = home.update()
     home.append(101 + 2 * number)
