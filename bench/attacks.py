@@ -23,7 +23,8 @@ import psutil
 from rich.console import Console
 from rich.table import Table
 
-from http_servers import CHECKOUT, Running, daemon
+from checkouts import CHECKOUT
+from http_servers import Running, daemon
 
 EXAMPLE: Final = """\
 example:

@@ -18,8 +18,9 @@ from typing import Any, Final
 import httpx
 import psutil
 
+from checkouts import CHECKOUT, python_of
+
 HERE: Final = Path(__file__).parent
-CHECKOUT: Final = HERE.parent
 START_SECONDS: Final = 30
 WRITER: Final = "writer"
 """The agent that every request writes to. Its lane is paused, so that only what the API does is measured."""
@@ -97,19 +98,13 @@ def daemon(
         "queue": queue,
     }
     (home / "settings.json").write_text(json.dumps(settings), encoding="utf-8")
-    command = [str(_python_of(checkout)), "-m", "tinyagi", "run", "--quiet", "--home", str(home)]
+    command = [str(python_of(checkout)), "-m", "tinyagi", "run", "--quiet", "--home", str(home)]
     with _process(command, {**os.environ, "PYTHONPATH": str(checkout / "src")}, files) as process:
         port = _port_of(home / "tinyagi.pid", process)
         _wait_for_port(port, process)
         server = Running(port, process)
         server.call("POST", f"/api/queue/agents/{WRITER}/pause")
         yield server
-
-
-def _python_of(checkout: Path) -> Path:
-    """The Python of the checkout's environment, if it has one: it may need other versions."""
-    own = checkout / ".venv/bin/python"
-    return own if own.exists() else Path(sys.executable)
 
 
 @contextlib.contextmanager

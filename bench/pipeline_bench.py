@@ -2,7 +2,8 @@
 
 Events of 90 days become bronze, silver and gold on local Spark. Beside it one process copies the same rows from SQLite
 to Parquet with pyarrow. Then the cost of 10,000 further events on an empty and on a full lake, the time to read
-gold without Spark, and the size of the lake.
+gold without Spark, and the size of the lake. First of all, a small run from a cold start beside a bare start of
+PySpark (see pipeline_small.py).
 """
 
 import argparse
@@ -12,7 +13,7 @@ import json
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,8 +27,9 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from rich.console import Console
 from rich.table import Table
 
+from pipeline_against import side_by_side
 from pipeline_history import append_history, write_history
-from pipeline_plot import draw_stages
+from pipeline_small import QUICK_ROUNDS, ROUNDS, small_run
 from tinyagi.pipeline.delta.commit import remove_leftovers
 from tinyagi.pipeline.ingest.log_source import LogSource
 from tinyagi.pipeline.ingest.spark_source import SCHEMA
@@ -45,6 +47,8 @@ EXAMPLE: Final = """\
 example:
   python bench/pipeline_bench.py --quick
   python bench/pipeline_bench.py --json-only | jq .events_per_s_1m
+  python bench/pipeline_bench.py --small-only        # small runs beside bare starts of PySpark, nothing else
+  python bench/pipeline_bench.py --against ../before # another checkout, round by round
 """
 OUT: Final = Path(__file__).parent / "out"
 END_AT: Final = 1_794_816_000_000
@@ -182,9 +186,13 @@ def warm_session(folder: Path, memory: str) -> Iterator[SparkSession]:
         yield spark
 
 
+def size_name(events: int) -> str:
+    return "1m" if events >= 900_000 else f"{round(events / 1000)}k"
+
+
 def results(found: list[Measured], more: More) -> dict[str, Any]:
     last = found[-1]
-    name = "1m" if last.events >= 900_000 else f"{round(last.events / 1000)}k"
+    name = size_name(last.events)
     by_size = {
         f"events_per_s_{round(one.events / 1000)}k": round(one.events / one.chain_seconds)
         for one in found
@@ -215,12 +223,32 @@ def show(console: Console, found: list[Measured]) -> None:
     console.print(table)
 
 
+def all_figures(console: Console, folder: Path, sizes: Sequence[int], rounds: int, memory: str) -> dict[str, Any]:
+    """In a warm session."""
+    found = []
+    with warm_session(folder, memory) as spark:
+        for size in sizes:
+            database = folder / f"{size}.db"
+            console.print(f"writing {size:,} events of 90 days", style="dim")
+            asyncio.run(write_history(database, events=size, seed=1, end_at=END_AT))
+            found.append(measure(console, spark, database, folder, rounds))
+        more = incremental(console, spark, folder / f"{sizes[-1]}.db", folder, max(rounds, 3))
+    from pipeline_plot import draw_stages  # noqa: PLC0415 - the other measurements need no matplotlib
+
+    show(console, found)
+    OUT.mkdir(exist_ok=True)
+    draw_stages([(one.events, one.summary.seconds, one.copy_seconds) for one in found], OUT / "pipeline_bench.png")
+    return results(found, more)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, epilog=EXAMPLE, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="100,000 events, one round: a few minutes")
     parser.add_argument("--events", type=int, help="only this many events")
     parser.add_argument("--rounds", type=int, help="how often each is measured; medians count")
     parser.add_argument("--memory", default="3g", help="of the JVM (default: 3g)")
+    parser.add_argument("--small-only", action="store_true", help="measure the small run, nothing else")
+    parser.add_argument("--against", type=Path, metavar="PATH", help="compare with another checkout, nothing else")
     parser.add_argument("--json-only", action="store_true", help="print nothing but the last line")
     chosen = parser.parse_args()
     plan = QUICK if chosen.quick else FULL
@@ -229,18 +257,14 @@ def main() -> None:
     console = Console(quiet=chosen.json_only, highlight=False)
     with tempfile.TemporaryDirectory(prefix="tinyagi-bench-") as name:
         folder = Path(name)
-        found = []
-        with warm_session(folder, chosen.memory) as spark:
-            for size in sizes:
-                database = folder / f"{size}.db"
-                console.print(f"writing {size:,} events of 90 days", style="dim")
-                asyncio.run(write_history(database, events=size, seed=1, end_at=END_AT))
-                found.append(measure(console, spark, database, folder, rounds))
-            more = incremental(console, spark, folder / f"{sizes[-1]}.db", folder, max(rounds, 3))
-        show(console, found)
-        OUT.mkdir(exist_ok=True)
-        draw_stages([(one.events, one.summary.seconds, one.copy_seconds) for one in found], OUT / "pipeline_bench.png")
-        print(json.dumps(results(found, more)))
+        if chosen.against is not None:
+            size = (size_name(sizes[-1]), sizes[-1])
+            figures = side_by_side(console, folder, chosen.against.resolve(), size, rounds, chosen.memory)
+        else:
+            figures = small_run(console, folder, chosen.rounds or (QUICK_ROUNDS if chosen.quick else ROUNDS))
+            if not chosen.small_only:
+                figures = all_figures(console, folder, sizes, rounds, chosen.memory) | figures
+        print(json.dumps(figures))
 
 
 if __name__ == "__main__":

@@ -3,11 +3,8 @@
 Pure DataFrame functions. Each gets all source rows of the days that it recomputes.
 """
 
-from collections.abc import Iterator
-from itertools import accumulate
 from typing import Final
 
-import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -28,7 +25,7 @@ from tinyagi.pipeline.transform.columns import (
     total,
     total_cost,
 )
-from tinyagi.pipeline.transform.text_chunks import chunks_of
+from tinyagi.pipeline.transform.memory_chunks import cut_lines
 
 _COUNTS: Final = ("messages", "people", "completed", "dead", "responses", "delivered", "undelivered")
 
@@ -224,29 +221,4 @@ def memory_chunks(lines: DataFrame) -> DataFrame:
         "content",
         "date",
     )
-    return texts.mapInArrow(_cut_lines, spark_schema(MEMORY_CHUNKS))
-
-
-def _cut_lines(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for lines in batches:
-        texts = lines.column("content").to_pylist()
-        chunks = [chunk for line, text in enumerate(texts) for chunk in chunks_of(line, text)]
-        # Drop the text first: `take` would copy it once per chunk.
-        others = lines.drop_columns(["content"]).take(pa.array([chunk.line for chunk in chunks], pa.int64()))
-        ids = others.column("history_id").to_pylist()
-        columns = dict(zip(others.schema.names, others.columns, strict=True)) | {
-            "chunk": pa.array([f"{line}.{chunk.number}" for line, chunk in zip(ids, chunks, strict=True)], pa.string()),
-            "text": pa.array([chunk.text for chunk in chunks], pa.string()),
-            "terms": _terms([chunk.terms for chunk in chunks]),
-            "length": pa.array([sum(count for _, count in chunk.terms) for chunk in chunks], pa.int32()),
-        }
-        names = [column.name for column in MEMORY_CHUNKS.all_columns]
-        yield pa.RecordBatch.from_arrays([columns[name] for name in names], names=names)
-
-
-def _terms(by_chunk: list[list[tuple[str, int]]]) -> pa.Array:
-    """Built column by column: Arrow needs ten times as long for nested objects."""
-    words = pa.array([term for terms in by_chunk for term, _ in terms], pa.string())
-    counts = pa.array([count for terms in by_chunk for _, count in terms], pa.int32())
-    offsets = pa.array([0, *accumulate(map(len, by_chunk))], pa.int32())
-    return pa.ListArray.from_arrays(offsets, pa.StructArray.from_arrays([words, counts], names=["term", "count"]))
+    return texts.mapInArrow(cut_lines, spark_schema(MEMORY_CHUNKS))

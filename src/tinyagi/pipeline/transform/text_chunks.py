@@ -57,7 +57,7 @@ def chunks_of(line: int, text: str) -> Iterator[Chunk]:
 def _pieces(text: str) -> list[str]:
     """Overlapping runs of words; the last is longer than the overlap."""
     # Fast path: most lines are short, and finding the breaks is most of the work.
-    if text.isascii() and len(text.split()) <= SIZE:
+    if len(text.split()) <= SIZE and (text.isascii() or not _IDEOGRAPH.search(text)):
         return [text]
     words = _BREAK.split(text)
     return ["".join(words[start : start + SIZE]).strip() for start in range(0, max(len(words) - OVERLAP, 1), _STEP)]
