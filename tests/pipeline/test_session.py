@@ -15,7 +15,7 @@ from pyspark.testing import assertDataFrameEqual
 from tests.pipeline.test_java import fake_java
 from tinyagi.pipeline.errors import PipelineError
 from tinyagi.pipeline.spark.java import Java, find_java
-from tinyagi.pipeline.spark.session import _local_cores, _settings, _spark_environment, open_session
+from tinyagi.pipeline.spark.session import _spark_environment, open_session
 from tinyagi.settings.environment import snapshot
 
 OPEN = """
@@ -232,14 +232,3 @@ def test_the_environment_is_restored_after_spark_has_started(monkeypatch: pytest
         assert os.environ["SPARK_LOCAL_IP"] == "127.0.0.1"
         assert "SPARK_REMOTE" not in os.environ
     assert snapshot() == before
-
-
-@pytest.mark.parametrize(("master", "cores"), [("local", 1), ("local[3]", 3), ("local[4,2]", 4)])
-def test_a_local_master_gives_its_cores(master: str, cores: int) -> None:
-    assert _local_cores(master) == cores
-    assert _local_cores("local[*]") >= 1
-
-
-def test_a_cluster_is_not_tied_to_the_loopback_address(tmp_path: Path) -> None:
-    settings = _settings("spark://host:7077", tmp_path, "2g", tmp_path / "log4j2.properties")
-    assert not settings.keys() & {"spark.driver.host", "spark.driver.bindAddress", "spark.sql.shuffle.partitions"}
