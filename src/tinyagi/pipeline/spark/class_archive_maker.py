@@ -91,10 +91,12 @@ def _make(folder: Path, memory: str, environment: Mapping[str, str], now: float,
                 stop_seconds=2 * longest.total_seconds(),
             ) as spark,
         ):
-            process: subprocess.Popen[bytes] = spark.sparkContext._gateway.proc  # noqa: SLF001
+            gateway = spark.sparkContext._gateway  # noqa: SLF001 - the only place that has the process
+            process: subprocess.Popen[bytes] | None = None if gateway is None else gateway.proc
             run_queries(spark, Path(name))
-        if process.returncode != 0 or not draft.is_file():
-            raise PipelineError(f"Java ended with exit code {process.returncode} and wrote no archive.")
+        code = None if process is None else process.returncode
+        if code != 0 or not draft.is_file():
+            raise PipelineError(f"Java ended with exit code {code} and wrote no archive.")
         draft.replace(file)
     remove_old(folder)
     log.debug("Made the class archive %s", file)

@@ -78,7 +78,8 @@ def tuned_for_many(spark: SparkSession) -> Iterator[None]:
 
     For a small run that meets large files. The JVM's options stay, and other threads of the session are affected too.
     """
-    settings = sql_settings(Size.MANY, spark.sparkContext.master)
+    # PySpark declares the master as optional, which it is only before the start.
+    settings = sql_settings(Size.MANY, spark.sparkContext.master or "")
     before = {name: spark.conf.get(name, None) for name in settings}
     _apply(spark, settings)
     try:
