@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.pipeline.test_java import fake_java
-from tinyagi.pipeline.spark import class_archive, class_archive_maker
+from tinyagi.pipeline.spark import class_archive_maker
 from tinyagi.pipeline.spark.class_archive import MAKER, ClassArchives, archive_file, making_options, remove_old
 from tinyagi.pipeline.spark.class_archive_maker import AGAIN_AFTER, make
 from tinyagi.pipeline.spark.java import Java, find_java
@@ -46,6 +46,7 @@ def archive(folder: Path, name: str, *, used_at: int, size: int = 1) -> Path:
 HALF = 'for word; do case "$word" in *ArchiveClassesAtExit=*) echo half >"${word#*=}";; esac; done; exit 1'
 SHORT = f"""
 import sys
+from datetime import timedelta
 from {MAKER} import main
 main(*sys.argv[1:], longest=timedelta(seconds=1))
 """
@@ -130,7 +131,9 @@ def test_the_maker_starts_only_after_a_session_that_found_no_archive(
     java: Java, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started: list[list[str]] = []
-    monkeypatch.setattr(class_archive.subprocess, "run", lambda command, **_: started.append(command))
+    monkeypatch.setattr(
+        "tinyagi.pipeline.spark.class_archive.subprocess.run", lambda command, **_: started.append(command)
+    )
     archives = ClassArchives(folder)
 
     archives.make_missing()
@@ -154,7 +157,7 @@ def test_the_maker_is_niced_and_belongs_to_no_process_of_the_run(
     program = tmp_path / "maker"
     program.write_text(f"#!/bin/sh\necho $(nice) $(ps -o ppid= -p $$) >{pipe}\n")
     program.chmod(0o700)
-    monkeypatch.setattr(class_archive.sys, "executable", str(program))
+    monkeypatch.setattr("tinyagi.pipeline.spark.class_archive.sys.executable", str(program))
     archives = ClassArchives(tmp_path / "cache")
     archives.options(java, "2g")
 
