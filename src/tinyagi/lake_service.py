@@ -75,7 +75,7 @@ class LakeService:
             summary = pipeline.run()
             asyncio.run(self._acknowledge())
         if self._archives is not None:
-            self._archives.make_missing()
+            self._archives.make_missing(now=wall_clock() / 1000)
         return summary
 
     def follow(self, progress: Progress, done: Callable[[Summary], None]) -> None:

@@ -12,8 +12,16 @@ import pytest
 
 from tests.pipeline.test_java import fake_java
 from tinyagi.pipeline.spark import class_archive_maker
-from tinyagi.pipeline.spark.class_archive import MAKER, ClassArchives, archive_file, making_options, remove_old
-from tinyagi.pipeline.spark.class_archive_maker import AGAIN_AFTER, make
+from tinyagi.pipeline.spark.class_archive import (
+    AGAIN_AFTER,
+    MAKER,
+    ClassArchives,
+    archive_file,
+    making_options,
+    note_attempt,
+    remove_old,
+)
+from tinyagi.pipeline.spark.class_archive_maker import make
 from tinyagi.pipeline.spark.java import Java, find_java
 
 NOW = 1_800_000_000.0
@@ -136,16 +144,33 @@ def test_the_maker_starts_only_after_a_session_that_found_no_archive(
     )
     archives = ClassArchives(folder)
 
-    archives.make_missing()
+    archives.make_missing(now=NOW)
     assert started == []
     archives.options(java, "2g")
-    archives.make_missing()
-    archives.make_missing()
+    archives.make_missing(now=NOW)
+    archives.make_missing(now=NOW)
 
     assert [command[-4:] for command in started] == [["-m", MAKER, str(folder), "2g"]]
     archive_file(folder, java, "2g").touch()
     archives.options(java, "2g")
-    archives.make_missing()
+    archives.make_missing(now=NOW)
+    assert len(started) == 1
+
+
+def test_the_maker_does_not_start_again_on_the_day_of_a_failure(
+    java: Java, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[list[str]] = []
+    monkeypatch.setattr("tinyagi.pipeline.spark.class_archive.subprocess.run", lambda c, **_: started.append(c))
+    archives = ClassArchives(folder)
+    note_attempt(archive_file(folder, java, "2g"))
+    tried_at = (folder / "attempt").stat().st_mtime
+
+    archives.options(java, "2g")
+    archives.make_missing(now=tried_at + 1)
+    assert started == []
+    archives.options(java, "2g")
+    archives.make_missing(now=tried_at + AGAIN_AFTER.total_seconds())
     assert len(started) == 1
 
 
@@ -161,7 +186,7 @@ def test_the_maker_is_niced_and_belongs_to_no_process_of_the_run(
     archives = ClassArchives(tmp_path / "cache")
     archives.options(java, "2g")
 
-    archives.make_missing()
+    archives.make_missing(now=NOW)
 
     niceness, parent = pipe.read_text().split()
     assert niceness == "19"

@@ -13,6 +13,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
@@ -26,9 +27,13 @@ from tinyagi.settings.home import make_private
 MAKER: Final = "tinyagi.pipeline.spark.class_archive_maker"
 ARCHIVE_SIZE: Final = Size.FEW
 """An archive is made with the options of small runs, which gain most."""
+AGAIN_AFTER: Final = timedelta(days=1)
+"""A failed attempt for the same archive is repeated after this time."""
 MOST_FILES: Final = 2
 MOST_BYTES: Final = 500_000_000
 
+_ATTEMPT: Final = "attempt"
+"""Holds the name of the archive that was tried last."""
 _FORMAT: Final = 1
 """Part of the key; increase it when the maker's queries change."""
 _AOT_CACHE: Final = 25
@@ -46,14 +51,14 @@ class ClassArchives:
     """The class archives of one home, for the sessions of this process."""
 
     folder: Path
-    _missing: str | None = field(default=None, init=False)
-    """The memory of the last session that found no archive."""
+    _missing: tuple[Path, str] | None = field(default=None, init=False)
+    """The archive that the last session did not find, and its memory."""
 
     def options(self, java: Java, memory: str) -> tuple[str, ...]:
         """JVM options that use the archive of this Java; none when there is no archive yet."""
         file = archive_file(self.folder, java, memory)
         if not file.is_file():
-            self._missing = memory
+            self._missing = file, memory
             return ()
         # The archive that was not used for the longest time is removed first.
         with contextlib.suppress(OSError):
@@ -61,11 +66,13 @@ class ClassArchives:
         name = "AOTCache" if java.version >= _AOT_CACHE else "SharedArchiveFile"
         return (f"-XX:{name}={file}", *_quiet(java))
 
-    def make_missing(self) -> None:
-        """Start the maker in the background if a session found no archive."""
+    def make_missing(self, *, now: float) -> None:
+        """Start the maker in the background if a session found no archive; `now` is in seconds."""
         if self._missing is None:
             return
-        memory, self._missing = self._missing, None
+        (file, memory), self._missing = self._missing, None
+        if failed_lately(file, now=now):
+            return
         try:
             make_private(self.folder)
             subprocess.run(  # noqa: S603
@@ -106,6 +113,21 @@ def making_options(java: Java, file: Path) -> tuple[str, ...]:
     """JVM options that write the archive when the JVM ends."""
     name = "AOTCacheOutput" if java.version >= _AOT_CACHE else "ArchiveClassesAtExit"
     return (f"-XX:{name}={file}", *_quiet(java))
+
+
+def note_attempt(file: Path) -> None:
+    """Record that a process begins to make this archive."""
+    (file.parent / _ATTEMPT).write_text(file.name, encoding="utf-8")
+
+
+def failed_lately(file: Path, *, now: float) -> bool:
+    """True when this archive was tried within `AGAIN_AFTER`: a Java that cannot write it would fail after every run."""
+    attempt = file.parent / _ATTEMPT
+    try:
+        name, tried_at = attempt.read_text(encoding="utf-8"), attempt.stat().st_mtime
+    except FileNotFoundError:
+        return False
+    return name == file.name and 0 <= now - tried_at < AGAIN_AFTER.total_seconds()
 
 
 def archives_in(folder: Path) -> list[Path]:

@@ -25,7 +25,14 @@ from pyspark.sql import SparkSession, Window
 from pyspark.sql import functions as F
 
 from tinyagi.pipeline.errors import PipelineError
-from tinyagi.pipeline.spark.class_archive import ARCHIVE_SIZE, archive_file, making_options, remove_old
+from tinyagi.pipeline.spark.class_archive import (
+    ARCHIVE_SIZE,
+    archive_file,
+    failed_lately,
+    making_options,
+    note_attempt,
+    remove_old,
+)
 from tinyagi.pipeline.spark.java import find_java
 from tinyagi.pipeline.spark.session import open_session
 from tinyagi.settings.environment import snapshot
@@ -34,16 +41,12 @@ from tinyagi.system.files import private_files
 
 LONGEST: Final = timedelta(minutes=15)
 """Then the JVM is killed and there is no archive. On a busy machine, a niced JVM gets a tenth of a core."""
-AGAIN_AFTER: Final = timedelta(days=1)
-"""A failed attempt for the same archive is repeated after this time."""
 LEAST_FREE_BYTES: Final = 1_000_000_000
 """With less room on the disk, no archive is made."""
 LOG_FILE: Final = "maker.log"
 
 _LAST_SECONDS: Final = 30.0
 _LOCK: Final = ".lock"
-_ATTEMPT: Final = "attempt"
-"""Holds the name of the archive that was tried last."""
 _DRAFTS: Final = "making-"
 _ROWS: Final = 40
 _PAYLOAD: Final = '{"agent": "coder", "tokens": {"input": 5, "output": 7}, "files": ["a", "b"], "cost": 0.25}'
@@ -72,11 +75,11 @@ def make(
 def _make(folder: Path, memory: str, environment: Mapping[str, str], now: float, longest: timedelta) -> bool:
     java = find_java(environment, folder / "java")
     file = archive_file(folder, java, memory)
-    if file.exists() or _failed_lately(folder, file, now):
+    if file.exists() or failed_lately(file, now=now):
         return False
     if shutil.disk_usage(folder).free < LEAST_FREE_BYTES:
         raise PipelineError(f"less than {LEAST_FREE_BYTES // 1_000_000} MB are free in {folder}.")
-    (folder / _ATTEMPT).write_text(file.name, encoding="utf-8")
+    note_attempt(file)
     with tempfile.TemporaryDirectory(prefix=_DRAFTS, dir=folder, ignore_cleanup_errors=True) as name:
         draft = Path(name) / file.name
         with (
@@ -199,20 +202,10 @@ def _give_up() -> None:
     os._exit(1)
 
 
-def _failed_lately(folder: Path, file: Path, now: float) -> bool:
-    """True when this archive was tried within `AGAIN_AFTER`: a Java that cannot write it would fail after every run."""
-    attempt = folder / _ATTEMPT
-    try:
-        name, tried_at = attempt.read_text(encoding="utf-8"), attempt.stat().st_mtime
-    except FileNotFoundError:
-        return False
-    return name == file.name and 0 <= now - tried_at < AGAIN_AFTER.total_seconds()
-
-
 def main(folder: str, memory: str, *, longest: timedelta = LONGEST) -> None:
     make_private(Path(folder))
-    with private_files():
-        handler = logging.FileHandler(Path(folder) / LOG_FILE, mode="w", encoding="utf-8")
+    # Opened with its first line, so the reason of a failure stays until the next attempt.
+    handler = logging.FileHandler(Path(folder) / LOG_FILE, mode="w", encoding="utf-8", delay=True)
     handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
     log.addHandler(handler)
     log.setLevel(logging.DEBUG)
