@@ -26,7 +26,7 @@ from tinyagi.settings.home import make_private
 
 MAKER: Final = "tinyagi.pipeline.spark.class_archive_maker"
 ARCHIVE_SIZE: Final = Size.FEW
-"""An archive is made with the options of small runs, which gain most."""
+"""The size of the sessions that make an archive and use it: a small run gains most."""
 AGAIN_AFTER: Final = timedelta(days=1)
 """A failed attempt for the same archive is repeated after this time."""
 MOST_FILES: Final = 2

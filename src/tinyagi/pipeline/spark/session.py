@@ -28,7 +28,7 @@ from pyspark.sql import SparkSession
 
 from tinyagi.pipeline.errors import PipelineError
 from tinyagi.pipeline.lake import SPARK, Lake
-from tinyagi.pipeline.spark.class_archive import ClassArchives
+from tinyagi.pipeline.spark.class_archive import ARCHIVE_SIZE, ClassArchives
 from tinyagi.pipeline.spark.java import Java, find_java
 from tinyagi.pipeline.spark.session_settings import Size, event_log_settings, is_local, session_settings
 from tinyagi.settings.environment import snapshot
@@ -77,7 +77,7 @@ class SparkSetup:
     memory: str = "2g"
     size: Size = Size.MANY
     archives: ClassArchives | None = None
-    """Where the JVM finds its classes ready to use."""
+    """Where a small session finds its classes ready to use."""
     event_log: Path | None = None
     """The folder for Spark's event log, which is off without it."""
 
@@ -92,7 +92,9 @@ def open_spark(lake: Lake, setup: SparkSetup) -> Iterator[SparkSession]:
     folder = lake.folder / SPARK
     _remove_stale_scratch(folder)
     java = find_java(setup.environment, folder / "java")
-    archived = () if setup.archives is None else setup.archives.options(java, setup.memory)
+    archived: Sequence[str] = ()
+    if setup.archives is not None and setup.size is ARCHIVE_SIZE:
+        archived = setup.archives.options(java, setup.memory)
     scratch = folder / str(os.getpid())
     try:
         with open_session(
