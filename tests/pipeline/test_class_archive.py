@@ -285,8 +285,8 @@ with open_spark(Lake(folder / "lake"), setup) as spark:
 @pytest.mark.timeout(1200)
 def test_a_real_java_makes_an_archive_and_uses_it(tmp_path: Path) -> None:
     cache = tmp_path / "cache"
-    made = subprocess.run([sys.executable, "-m", MAKER, str(cache), "1g"], check=True, capture_output=True, text=True)
-    assert (made.stdout, made.stderr) == ("", "")
+    # From 25 on, Java prints how it makes the archive.
+    subprocess.run([sys.executable, "-m", MAKER, str(cache), "1g"], check=True, capture_output=True)
     java = find_java(dict(os.environ), cache / "java")
     file = archive_file(cache, java, "1g")
     assert file.stat().st_size > 10_000_000, (cache / "maker.log").read_text()
