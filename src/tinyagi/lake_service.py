@@ -4,8 +4,10 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 from tinyagi.domain.erasure import Person
@@ -25,8 +27,10 @@ from tinyagi.pipeline.manage.replay import Replay, Replayed, ReplayMessage, send
 from tinyagi.pipeline.manage.verify import TableCheck, verify
 from tinyagi.pipeline.progress import Progress, Summary
 from tinyagi.pipeline.run import Pipeline
+from tinyagi.pipeline.spark.class_archive import ClassArchives
 from tinyagi.pipeline.spark.lake_session import LakeSession, open_for_reading, open_for_writing
 from tinyagi.pipeline.spark.session import SparkSetup, check_master
+from tinyagi.pipeline.spark.session_settings import Size
 from tinyagi.settings.environment import api_token, snapshot
 from tinyagi.settings.home import Home
 from tinyagi.settings.live import LiveSettings
@@ -37,8 +41,6 @@ from tinyagi.wiring import check_current, open_current, open_eraser
 
 POLL: Final = timedelta(seconds=1)
 """How often `follow` looks for new events."""
-FEW_EVENTS: Final = 50_000
-"""A shorter run ends before the JVM's optimizing compiler pays off."""
 
 
 class LakeService:
@@ -52,10 +54,15 @@ class LakeService:
         self.lake = Lake(home.lake)
         self._url = url
         self._settings: PipelineSettings = LiveSettings(SettingsFile(home)).current.pipeline
+        self._archives = ClassArchives(home.cache / "spark") if self._settings.class_archive else None
 
     def _setup(self, events: int) -> SparkSetup:
         """Spark settings for a run over this number of events."""
-        return SparkSetup(snapshot(), self._settings.master, self._settings.driver_memory, is_brief=events < FEW_EVENTS)
+        settings = self._settings
+        event_log = None if settings.event_log is None else self.home.path / Path(settings.event_log).expanduser()
+        return SparkSetup(
+            snapshot(), settings.master, settings.driver_memory, Size.of(events), self._archives, event_log
+        )
 
     @property
     def _through_id(self) -> int:
@@ -67,11 +74,13 @@ class LakeService:
         with self._writing("run", progress) as pipeline:
             summary = pipeline.run()
             asyncio.run(self._acknowledge())
+        if self._archives is not None:
+            self._archives.make_missing(now=wall_clock() / 1000)
         return summary
 
     def follow(self, progress: Progress, done: Callable[[Summary], None]) -> None:
         """Run whenever the log has new events, until interrupted."""
-        with self._writing("follow", progress) as pipeline:
+        with self._writing("follow", progress, size=Size.MIDDLE) as pipeline:
             while True:
                 if pipeline.is_behind():
                     done(pipeline.run("follow"))
@@ -139,11 +148,16 @@ class LakeService:
             yield PersonEraser(self.home, stack.enter_context(open_eraser(self.home)), eraser)
 
     @contextmanager
-    def _writing(self, purpose: str, progress: Progress, *, from_scratch: bool = False) -> Iterator[Pipeline]:
+    def _writing(
+        self, purpose: str, progress: Progress, *, from_scratch: bool = False, size: Size | None = None
+    ) -> Iterator[Pipeline]:
+        """Without a size, the number of new events decides; `from_scratch` counts all of them."""
         # Fail before Spark starts: that takes seconds.
         check_current(self.home)
         log = self._log()
         setup = self._setup(log.head() - (0 if from_scratch else self._through_id))
+        if size is not None:
+            setup = replace(setup, size=size)
         with open_for_writing(self.lake, setup, purpose, progress) as session:
             asyncio.run(self._republish(session.open(BRONZE).through_id))
             yield Pipeline(

@@ -207,6 +207,8 @@ def typed(home: Home, *arguments: str, stdin: str | None = None) -> subprocess.C
 def test_a_lake_is_created_inspected_queried_and_verified(shell: Shell) -> None:
     home = shell.home
     home.prepare()
+    # Otherwise a process in the background makes an archive of Java classes after the run.
+    home.settings_file.write_text(json.dumps({"pipeline": {"class_archive": False}}), encoding="utf-8")
     write_history(home.database, events=150, days=1)
     connection = sqlite3.connect(home.database)
     ((events, newest),) = connection.execute("SELECT count(*), max(id) FROM events").fetchall()

@@ -102,7 +102,7 @@ def test_a_cluster_reads_the_daemon_and_writes_the_lake(
     home: Home, environment: dict[str, str], cluster: tuple[str, Path]
 ) -> None:
     address, folder = cluster
-    settings = {"server": {"port": 0}, "pipeline": {"master": address, "enabled": False}}
+    settings = {"server": {"port": 0}, "pipeline": {"master": address, "enabled": False, "class_archive": False}}
     home.settings_file.write_text(json.dumps(settings), encoding="utf-8")
 
     alone = tinyagi(home, environment, "pipeline", "run")

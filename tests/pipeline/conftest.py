@@ -8,7 +8,8 @@ from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from tinyagi.pipeline.spark.java import find_java
-from tinyagi.pipeline.spark.session import QUICK_COMPILER, open_session
+from tinyagi.pipeline.spark.session import open_session
+from tinyagi.pipeline.spark.session_settings import Size
 from tinyagi.settings.environment import snapshot
 
 
@@ -20,7 +21,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     with (
         pytest.MonkeyPatch.context() as patch,
         open_session(
-            java=java, scratch=folder / "scratch", master="local[2]", memory="1g", extra=QUICK_COMPILER
+            java=java, scratch=folder / "scratch", master="local[2]", memory="1g", size=Size.MIDDLE
         ) as session,
     ):
         # PySpark asks `tput` for colour support through a pipe that it never closes.

@@ -19,7 +19,8 @@ from tests.support.lakes import write_lake
 from tests.support.ports import free_port
 from tinyagi.pipeline.errors import PipelineError
 from tinyagi.pipeline.spark import session as master_module
-from tinyagi.pipeline.spark.session import check_master, is_local
+from tinyagi.pipeline.spark.session import check_master
+from tinyagi.pipeline.spark.session_settings import is_local
 from tinyagi.pipeline.tables.catalog import TABLES
 from tinyagi.settings.home import Home
 

