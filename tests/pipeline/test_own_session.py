@@ -51,7 +51,7 @@ def test_a_session_has_a_view_of_every_table_and_the_event_source(spark: SparkSe
         views = {view.name for view in spark.catalog.listTables()}
         assert views >= {name.replace(".", "_") for name in TABLES}
         assert spark.table("silver_runs").count() == 3
-        assert "payload" in spark.read.format("tinyagi_events").load().columns
+        assert "payload" in spark.read.format("tinyagi_events").option("db", str(home.database)).load().columns
     finally:
         for view in spark.catalog.listTables():
             spark.catalog.dropTempView(view.name)
@@ -63,7 +63,9 @@ def test_a_missing_lake_is_reported_with_the_remedy(spark: SparkSession, tmp_pat
 
 
 def test_the_package_loads_no_spark() -> None:
-    code = "import sys; from tinyagi.pipeline import register; print('pyspark' in sys.modules, 'pyarrow' in sys.modules)"
+    code = (
+        "import sys; from tinyagi.pipeline import register; print('pyspark' in sys.modules, 'pyarrow' in sys.modules)"
+    )
 
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 

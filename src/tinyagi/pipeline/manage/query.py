@@ -55,6 +55,7 @@ _LARGE_INTEGERS: Final = frozenset({"HUGEINT", "UHUGEINT"})
 _ERROR_KIND: Final = re.compile(r"^[\w -]+ Error: ")
 _HINTS: Final = ("Did you mean", "Candidate bindings")
 _INTERRUPTED: Final = "Query interrupted"
+_BROKEN_FILE: Final = "reading the stream registered as"
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,11 +131,13 @@ class LakeQuery:
                 continue
             pin = self._pins.get(name)
             handle = self._lake.delta(name, as_of=None if pin is None else pin.version)
-            # The declared schema: a column that an older file lacks is null.
-            dataset = handle.to_pyarrow_dataset(schema=arrow_schema(TABLES[name]))
+            schema, old = _schema_of(name, pa.schema(handle.schema()))
             # One view by the full name holds the dataset; the other one has schema and name.
-            self._connection.register(name, dataset)
-            self._connection.execute(f'CREATE VIEW {name} AS FROM "{name}"')
+            self._connection.register(name, handle.to_pyarrow_dataset(schema=schema))
+            columns = ", ".join(f"make_timestamptz({column} * 1000) AS {column}" for column in old)
+            self._connection.execute(
+                f'CREATE VIEW {name} AS SELECT *{f" REPLACE ({columns})" if old else ""} FROM "{name}"'  # noqa: S608
+            )
             self._opened.add(name)
 
     def _read(self, statement: str, limit: int) -> QueryResult:
@@ -152,6 +155,17 @@ class LakeQuery:
         values = [_values(column, kind) for column, kind in zip(found.columns, types, strict=True)]
         rows = tuple(zip(*values, strict=True))
         return QueryResult(columns, rows[:limit], len(rows) > limit)
+
+
+def _schema_of(name: str, stored: pa.Schema) -> tuple[pa.Schema, list[str]]:
+    """The declared schema, in which a column that an older file lacks is null; and the instants of an older lake.
+
+    That lake stores these as milliseconds until a run rebuilds the table.
+    """
+    schema = arrow_schema(TABLES[name])
+    integers = {field.name for field in stored if pa.types.is_int64(field.type)}
+    old = [field.name for field in schema if pa.types.is_timestamp(field.type) and field.name in integers]
+    return pa.schema([field.with_type(pa.int64()) if field.name in old else field for field in schema]), old
 
 
 def _tables_in(sql: str, all_tables: Iterable[str]) -> Iterable[str]:
@@ -189,9 +203,13 @@ def _in_one_sentence() -> Iterator[None]:
 
 
 def _refuse(error: duckdb.Error) -> NoReturn:
+    if _BROKEN_FILE in str(error):
+        raise InvalidInput("A file of the lake cannot be read; `vacuum` may have deleted it. Ask again.") from error
     match error:
         case duckdb.PermissionException():
-            raise InvalidInput(f"A query can only read tables of the lake, no files and addresses. {TABLES_HINT}")
+            raise InvalidInput(
+                f"A query can only read tables of the lake, no files and addresses. {TABLES_HINT}"
+            ) from error
         case duckdb.TransactionException():
             raise InvalidInput(READ_ONLY) from error
         case duckdb.ParserException() | duckdb.BinderException() | duckdb.CatalogException():
