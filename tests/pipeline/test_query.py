@@ -297,11 +297,11 @@ def test_an_interrupted_command_says_so_in_one_sentence(home: Home, monkeypatch:
     assert (result.exit_code, result.stderr.strip()) == (130, "The query was interrupted.")
 
 
-def test_the_command_loads_neither_spark_nor_pandas(home: Home) -> None:
+def test_the_command_loads_no_spark_and_no_pandas(home: Home) -> None:
     code = (
         "import sys\nfrom tinyagi.cli.main import app\n"
         "app(sys.argv[1:], standalone_mode=False)\n"
-        "print(*sorted({'pandas', 'py4j', 'pyspark', 'sqlite3', 'tinyagi.lake_service'} & set(sys.modules)))\n"
+        "print(*sorted({'numpy', 'pandas', 'py4j', 'pyspark', 'sqlite3', 'tinyagi.lake_service'} & set(sys.modules)))\n"
     )
     sql = "SELECT count(*) AS n FROM silver.runs"
 

@@ -62,7 +62,7 @@ def query(
     if (sql is None) == (file is None):
         raise WrongCall("Give a statement, or a file with --file.")
     statements = [Statement(sql)] if sql is not None else statements_in(file or Path("-"))
-    with requires_pipeline_extra(), _without_pandas():
+    with requires_pipeline_extra(), _without_pandas_and_numpy():
         from tinyagi.pipeline.lake import Lake
         from tinyagi.pipeline.manage.query import LakeQuery
     try:
@@ -75,28 +75,28 @@ def query(
 
 
 @contextmanager
-def _without_pandas() -> Iterator[None]:
-    """Keep Arrow from importing pandas, which takes longer than a query.
+def _without_pandas_and_numpy() -> Iterator[None]:
+    """Keep Arrow from importing pandas and NumPy: it needs neither here, and they load longer than a query takes.
 
-    Arrow looks for pandas only once, so a process that has loaded Arrow already is left alone.
+    Arrow looks for them only once, so a process that has loaded Arrow already is left alone.
     """
     if "pyarrow" in sys.modules:
         yield
         return
-    sys.meta_path.insert(0, _PandasIsMissing)
+    sys.meta_path.insert(0, _HidesPandasAndNumpy)
     try:
         yield
     finally:
-        sys.meta_path.remove(_PandasIsMissing)
+        sys.meta_path.remove(_HidesPandasAndNumpy)
 
 
-class _PandasIsMissing:
-    """A finder of modules that does not find pandas."""
+class _HidesPandasAndNumpy:
+    """A finder of modules that finds neither."""
 
     @staticmethod
     def find_spec(name: str, _path: object = None, _target: object = None) -> None:
-        if name == "pandas":
-            raise ModuleNotFoundError("This command needs no pandas.", name=name)
+        if name in {"numpy", "pandas"}:
+            raise ModuleNotFoundError(f"This command needs no {name}.", name=name)
 
 
 def shell(ctx: typer.Context) -> None:
