@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.support.lakes import THREE_RUNS, write_lake
+from tests.support.lakes import write_lake
+from tests.support.three_runs import THREE_RUNS
 from tinyagi.pipeline import register
 from tinyagi.pipeline.errors import LakeBroken
 from tinyagi.pipeline.spark.java import find_java

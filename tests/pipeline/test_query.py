@@ -18,7 +18,8 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from tests.cli.conftest import Shell
-from tests.support.lakes import THREE_RUNS, write_lake
+from tests.support.lakes import write_lake
+from tests.support.three_runs import THREE_RUNS
 from tinyagi.domain.errors import InvalidInput, NotFound
 from tinyagi.pipeline.errors import LakeBroken
 from tinyagi.pipeline.lake import Lake, LakeManifest, write_manifest

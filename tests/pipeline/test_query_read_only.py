@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.lakes import THREE_RUNS, write_lake
+from tests.support.lakes import write_lake
+from tests.support.three_runs import THREE_RUNS
 from tinyagi.domain.errors import InvalidInput
 from tinyagi.pipeline.lake import Lake
 from tinyagi.pipeline.manage.query import READ_ONLY, LakeQuery

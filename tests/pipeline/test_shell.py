@@ -10,7 +10,8 @@ from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from tests.cli.conftest import Shell
-from tests.support.lakes import THREE_RUNS, write_lake
+from tests.support.lakes import write_lake
+from tests.support.three_runs import THREE_RUNS
 from tinyagi.lake_service import LakeService
 from tinyagi.pipeline.progress import Progress
 from tinyagi.pipeline.spark.lake_session import LakeSession

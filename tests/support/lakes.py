@@ -1,9 +1,8 @@
 """Writes tables of a lake directly, for tests of readers."""
 
 from collections.abc import Mapping, Sequence
-from datetime import date
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
@@ -12,12 +11,6 @@ from tinyagi.pipeline.lake import Lake, LakeManifest, Pin, write_manifest
 from tinyagi.pipeline.tables.catalog import find_table
 from tinyagi.pipeline.tables.model import DATE
 from tinyagi.pipeline.tables.schema import arrow_schema
-
-THREE_RUNS: Final = tuple(
-    {"claim_id": f"c{number}", "agent": agent, "attempt": 1, "cost": 0.5, "ids": [number], "date": date(2026, 3, 14)}
-    for number, agent in enumerate(("coder", "coder", "tester"))
-)
-"""Rows of silver.runs."""
 
 
 def write_lake(folder: Path, tables: Mapping[str, Sequence[Mapping[str, Any]]], *, through_id: int = 1_000_000) -> Lake:
