@@ -15,8 +15,8 @@ import pytest
 from tests.cli.conftest import Shell
 from tests.cli.test_pipeline_commands import acknowledge
 from tests.support.lakes import write_lake
-from tests.support.three_runs import THREE_RUNS
 from tests.support.ports import free_port
+from tests.support.three_runs import THREE_RUNS
 from tinyagi.pipeline.errors import PipelineError
 from tinyagi.pipeline.spark import session as master_module
 from tinyagi.pipeline.spark.session import check_master, is_local

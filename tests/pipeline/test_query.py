@@ -22,7 +22,8 @@ from tests.support.lakes import write_lake
 from tests.support.three_runs import THREE_RUNS
 from tinyagi.domain.errors import InvalidInput, NotFound
 from tinyagi.pipeline.errors import LakeBroken
-from tinyagi.pipeline.lake import Lake, LakeManifest, write_manifest
+from tinyagi.pipeline.lake import Lake, LakeManifest, Pin, write_manifest
+from tinyagi.pipeline.manage import query as query_module
 from tinyagi.pipeline.manage.query import LakeQuery
 from tinyagi.pipeline.tables.catalog import TABLES
 from tinyagi.pipeline.tables.model import DATE
@@ -80,19 +81,29 @@ def test_a_table_is_read_as_the_manifest_pins_it(tmp_path: Path) -> None:
     assert counted == [((3,),), ((1,),)]
 
 
-def test_a_column_that_an_older_file_lacks_is_null(tmp_path: Path) -> None:
-    lake = write_lake(tmp_path, {"silver.runs": ()})
+def older_runs(folder: Path, **columns: pa.Array) -> Lake:
+    """A lake whose silver.runs has these columns only."""
+    lake = write_lake(folder, {"silver.runs": ()})
     path = lake.path("silver.runs")
-    older = pa.table({"claim_id": ["c9"], DATE: pa.array([date(2026, 3, 1)])})
-    write_deltalake(path, older, mode="overwrite", schema_mode="overwrite", partition_by=[DATE])
-    before = lake.manifest()
-    assert before is not None
-    pin = before.tables["silver.runs"]
-    pins = {"silver.runs": type(pin)(DeltaTable(path).version(), pin.through_id)}
-    write_manifest(lake.manifest_file, LakeManifest(1, 1, 0, pins))
+    rows = pa.table({**columns, DATE: pa.array([date(2026, 3, 1)])})
+    write_deltalake(path, rows, mode="overwrite", schema_mode="overwrite", partition_by=[DATE])
+    write_manifest(lake.manifest_file, LakeManifest(1, 1, 0, {"silver.runs": Pin(DeltaTable(path).version(), 1)}))
+    return lake
 
-    with LakeQuery(lake) as query:
+
+def test_a_column_that_an_older_file_lacks_is_null(tmp_path: Path) -> None:
+    with LakeQuery(older_runs(tmp_path, claim_id=pa.array(["c9"]))) as query:
         assert query.run("SELECT claim_id, cost FROM silver.runs", limit=9).rows == (("c9", None),)
+
+
+def test_milliseconds_of_an_older_lake_are_instants(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    declared = pa.schema([("started_at", pa.timestamp("us", tz="UTC")), (DATE, pa.date32())])
+    monkeypatch.setattr(query_module, "arrow_schema", lambda _: declared)
+
+    with LakeQuery(older_runs(tmp_path, started_at=pa.array([1_500], pa.int64()))) as query:
+        ((found,),) = query.run("SELECT started_at FROM silver.runs", limit=9).rows
+
+    assert found == datetime(1970, 1, 1, 0, 0, 1, 500_000, tzinfo=UTC)
 
 
 def test_a_query_reads_only_the_files_of_its_days(lake: LakeQuery) -> None:
