@@ -1,4 +1,4 @@
-"""Ask the lake from Python: with Arrow and pandas, with Polars and DuckDB if they are there, and with PySpark.
+"""Ask the lake from Python: with Arrow, pandas, DuckDB and PySpark, and with Polars if it is there.
 
 A script, and a notebook for editors that know `# %%`:
 
@@ -12,6 +12,7 @@ It reads the lake of TINYAGI_HOME (~/.tinyagi by default); `tinyagi pipeline run
 from contextlib import ExitStack
 from importlib.util import find_spec
 
+import duckdb
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that every reader of Spark code knows
@@ -51,19 +52,16 @@ if find_spec("polars") is not None:
     )
     print("\nThe busiest agents\n", busiest)
 
-# %% DuckDB: SQL in this process, over Arrow.
-if find_spec("duckdb") is not None:
-    import duckdb
-
-    with duckdb.connect() as connection:
-        connection.register("handoffs", lake.table("silver.handoffs").to_pyarrow_dataset())
-        edges = connection.execute(
-            "SELECT from_agent, to_agent, count(*) AS handoffs, median(latency_ms) AS ms FROM handoffs"
-            " GROUP BY from_agent, to_agent ORDER BY handoffs DESC, from_agent, to_agent LIMIT 5"
-        ).fetchall()
-    print("\nWho hands work to whom (and the median until it is done, ms)")
-    for edge in edges:
-        print("  ", edge)
+# %% DuckDB: SQL in this process, over Arrow. `tinyagi pipeline query` does the same, with all tables by their names.
+with duckdb.connect() as connection:
+    connection.register("handoffs", lake.table("silver.handoffs").to_pyarrow_dataset())
+    edges = connection.execute(
+        "SELECT from_agent, to_agent, count(*) AS handoffs, median(latency_ms) AS ms FROM handoffs"
+        " GROUP BY from_agent, to_agent ORDER BY handoffs DESC, from_agent, to_agent LIMIT 5"
+    ).fetchall()
+print("\nWho hands work to whom (and the median until it is done, ms)")
+for edge in edges:
+    print("  ", edge)
 
 # %% PySpark: for questions that are too large for one machine's memory. The session takes some seconds to start.
 stack = ExitStack()

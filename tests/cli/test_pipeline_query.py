@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tinyagi.cli.pipeline_data import print_csv, statements_in
+from tinyagi.cli.pipeline_query import print_csv, statements_in
 
 
 def printed(capsys: pytest.CaptureFixture[str], *cells: Any, is_safe: bool = True) -> list[str]:

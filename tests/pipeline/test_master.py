@@ -14,9 +14,9 @@ import pytest
 
 from tests.cli.conftest import Shell
 from tests.cli.test_pipeline_commands import acknowledge
-from tests.pipeline.test_query import RUNS
 from tests.support.lakes import write_lake
 from tests.support.ports import free_port
+from tests.support.three_runs import THREE_RUNS
 from tinyagi.pipeline.errors import PipelineError
 from tinyagi.pipeline.spark import session as master_module
 from tinyagi.pipeline.spark.session import check_master
@@ -111,13 +111,13 @@ def test_an_unknown_host_is_reported() -> None:
         check_master("spark://nowhere.invalid:7077")
 
 
-@pytest.mark.parametrize("command", [("query", "SELECT 1"), ("run",)])
+@pytest.mark.parametrize("command", [("shell",), ("run",)])
 @pytest.mark.parametrize("master", ["yarn", "spark://127.0.0.1:1"])
 def test_a_command_with_a_bad_master_fails_without_java(tmp_path: Path, master: str, command: tuple[str, ...]) -> None:
     home = Home(tmp_path / "home")
     home.prepare()
     asyncio.run(acknowledge(home, None))
-    write_lake(home.lake, {**dict.fromkeys(TABLES, ()), "silver.runs": RUNS})
+    write_lake(home.lake, {**dict.fromkeys(TABLES, ()), "silver.runs": THREE_RUNS})
     home.settings_file.write_text(json.dumps({"pipeline": {"master": master}}))
 
     result = Shell(home)("pipeline", *command)

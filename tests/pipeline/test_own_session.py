@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.pipeline.test_query import RUNS
 from tests.support.lakes import write_lake
-from tinyagi.domain.errors import NotFound
-from tinyagi.pipeline import own_session
+from tests.support.three_runs import THREE_RUNS
+from tinyagi.pipeline import register
 from tinyagi.pipeline.errors import LakeBroken
 from tinyagi.pipeline.spark.java import find_java
 from tinyagi.pipeline.tables.catalog import TABLES
@@ -26,7 +25,7 @@ RECIPE = re.compile(r"### In a Spark session of your own\n.*?```python\n(.*?)```
 @pytest.fixture
 def home(tmp_path: Path) -> Home:
     home = Home(tmp_path / "home")
-    write_lake(home.lake, {**dict.fromkeys(TABLES, ()), "silver.runs": RUNS})
+    write_lake(home.lake, {**dict.fromkeys(TABLES, ()), "silver.runs": THREE_RUNS})
     return home
 
 
@@ -46,8 +45,29 @@ def test_the_documented_recipe_works(home: Home, tmp_path: Path) -> None:
     assert re.findall(r"\| *(\w+)\| *([\d.]+)\|", paid) == [("coder", "1.0"), ("tester", "0.5")]
 
 
-def test_an_unknown_table_and_a_missing_lake_are_reported(spark: SparkSession, home: Home, tmp_path: Path) -> None:
-    with pytest.raises(NotFound, match=r"silver\.nothing"):
-        own_session.table(spark, "silver.nothing", home=home)
+def test_a_session_has_a_view_of_every_table_and_the_event_source(spark: SparkSession, home: Home) -> None:
+    register(spark, home=home)
+
+    try:
+        views = {view.name for view in spark.catalog.listTables()}
+        assert views >= {name.replace(".", "_") for name in TABLES}
+        assert spark.table("silver_runs").count() == 3
+        assert "payload" in spark.read.format("tinyagi_events").option("db", str(home.database)).load().columns
+    finally:
+        for view in spark.catalog.listTables():
+            spark.catalog.dropTempView(view.name)
+
+
+def test_a_missing_lake_is_reported_with_the_remedy(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(LakeBroken, match="Run `tinyagi pipeline run`"):
-        own_session.create_views(spark, home=Home(tmp_path / "empty"))
+        register(spark, home=Home(tmp_path / "empty"))
+
+
+def test_the_package_loads_no_spark() -> None:
+    code = (
+        "import sys; from tinyagi.pipeline import register; print('pyspark' in sys.modules, 'pyarrow' in sys.modules)"
+    )
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert done.stdout.split() == ["False", "False"]

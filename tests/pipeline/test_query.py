@@ -1,195 +1,116 @@
-"""SQL over the lake: table names, read-only access, and short errors."""
+"""SQL over the lake: answers as of the manifest, in UTC, without Spark; short errors; printed rows."""
 
 import csv
 import io
 import json
-import logging
+import os
+import signal
+import subprocess
+import sys
+import threading
 import time
 from collections.abc import Iterator
-from contextlib import nullcontext
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Any
 
+import pyarrow as pa
 import pytest
-from pyspark.logger import PySparkLogger
-from pyspark.sql import SparkSession
+from deltalake import DeltaTable, write_deltalake
 
 from tests.cli.conftest import Shell
 from tests.support.lakes import write_lake
-from tinyagi.domain.errors import InvalidInput
-from tinyagi.lake_service import LakeService
-from tinyagi.pipeline.manage.query import make_views, replace_table_names, run_query, shell_names
-from tinyagi.pipeline.progress import Progress
-from tinyagi.pipeline.spark.lake_session import LakeSession
+from tests.support.three_runs import THREE_RUNS
+from tinyagi.domain.errors import InvalidInput, NotFound
+from tinyagi.pipeline.errors import LakeBroken
+from tinyagi.pipeline.lake import Lake, LakeManifest, Pin, write_manifest
+from tinyagi.pipeline.manage import query as query_module
+from tinyagi.pipeline.manage.query import LakeQuery
 from tinyagi.pipeline.tables.catalog import TABLES
+from tinyagi.pipeline.tables.model import DATE
 from tinyagi.settings.home import Home
-
-DAY = date(2026, 3, 14)
-RUNS = [
-    {"claim_id": f"c{number}", "agent": agent, "attempt": 1, "cost": 0.5, "ids": [number], "date": DAY}
-    for number, agent in enumerate(("coder", "coder", "tester"))
-]
-READ_ONLY = "Only queries are allowed: SELECT, WITH, SHOW and DESCRIBE. The lake was not changed."
-
-
-class Listener(logging.Handler):
-    def __init__(self) -> None:
-        super().__init__()
-        self.heard: list[logging.LogRecord] = []
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.heard.append(record)
 
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
     """A home with a lake of three runs."""
     home = Home(tmp_path_factory.mktemp("home"))
-    home.database.touch()
-    write_lake(home.lake, {**dict.fromkeys(TABLES, ()), "silver.runs": RUNS})
+    write_lake(home.lake, {**dict.fromkeys(TABLES, ()), "silver.runs": THREE_RUNS})
     return home
 
 
 @pytest.fixture(scope="module")
-def session(spark: SparkSession, home: Home) -> Iterator[LakeSession]:
-    session = LakeSession(spark, LakeService(home).lake, Progress(), is_pinned=True)
-    make_views(session)
-    yield session
-    for view in spark.catalog.listTables():
-        spark.catalog.dropTempView(view.name)
+def lake(home: Home) -> Iterator[LakeQuery]:
+    with LakeQuery(Lake(home.lake)) as lake:
+        yield lake
 
 
-@pytest.fixture
-def shell(session: LakeSession, home: Home, monkeypatch: pytest.MonkeyPatch) -> Shell:
-    """Commands use the session of the tests instead of a new one."""
-    monkeypatch.setattr(LakeService, "reading", lambda keeper: nullcontext(session))
-    return Shell(home)
-
-
-@pytest.mark.parametrize(
-    ("sql", "expected"),
-    [
-        ("SELECT * FROM silver.runs", "SELECT * FROM silver_runs"),
-        ("SELECT silver.runs.agent FROM Silver . Runs", "SELECT silver_runs.agent FROM silver_runs"),
-        ("SELECT r.agent FROM gold.agent_hourly r", "SELECT r.agent FROM gold_agent_hourly r"),
-        ("SELECT 'silver.runs', \"silver.runs\", `silver.runs`", None),
-        ("SELECT 'it''s silver.runs' -- from silver.runs\n/* silver.runs\nsilver.runs */", None),
-        (r"SELECT 'a\'silver.runs'", None),
-        ("SELECT * FROM silver.nothing, my_silver.runs, silver.runs_too", None),
-    ],
-)
-def test_only_table_names_are_replaced(sql: str, expected: str | None) -> None:
-    assert replace_table_names(sql) == (expected or sql)
-
-
-def test_a_result_has_the_first_rows_and_a_flag_for_more(session: LakeSession) -> None:
+def test_a_result_has_the_first_rows_and_a_flag_for_more(lake: LakeQuery) -> None:
     sql = "SELECT claim_id FROM silver.runs ORDER BY claim_id;"
 
-    assert run_query(session, sql, limit=2).rows == (("c0",), ("c1",))
-    assert run_query(session, sql, limit=2).is_cut
-    assert not run_query(session, sql, limit=3).is_cut
+    assert lake.run(sql, limit=2).rows == (("c0",), ("c1",))
+    assert lake.run(sql, limit=2).is_cut
+    assert not lake.run(sql, limit=3).is_cut
 
 
-def test_columns_can_share_a_name_and_an_empty_result_has_columns(session: LakeSession) -> None:
-    assert run_query(session, "SELECT 1 AS a, 2 AS a", limit=1).rows == ((1, 2),)
-    assert run_query(session, "SELECT agent FROM silver.messages", limit=1).columns == ("agent",)
+def test_columns_can_share_a_name_and_an_empty_result_has_columns(lake: LakeQuery) -> None:
+    found = lake.run("SELECT 1 AS a, 2 AS a", limit=1)
+
+    assert (found.columns, found.rows) == (("a", "a"), ((1, 2),))
+    assert lake.run("SELECT agent FROM silver.messages", limit=1).columns == ("agent",)
 
 
-def test_times_are_in_utc_in_any_time_zone(session: LakeSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    with monkeypatch.context() as patch:
-        patch.setenv("TZ", "America/New_York")
-        time.tzset()
-        ((found,),) = run_query(session, "SELECT timestamp_millis(0)", limit=1).rows
-    time.tzset()
+@pytest.mark.parametrize("name", TABLES)
+def test_every_table_has_its_declared_columns(home: Home, name: str) -> None:
+    with LakeQuery(Lake(home.lake)) as lake:
+        found = lake.run(f"SELECT * FROM {name}", limit=1)  # noqa: S608
 
-    assert found == datetime(1970, 1, 1, tzinfo=UTC)
+    assert found.columns == tuple(column.name for column in TABLES[name].all_columns)
 
 
-@pytest.mark.parametrize(
-    "sql",
-    [
-        "INSERT INTO silver.runs SELECT * FROM silver.runs",
-        "INSERT OVERWRITE DIRECTORY '{folder}' USING parquet SELECT 1",
-        "WITH x AS (SELECT 1) INSERT OVERWRITE DIRECTORY '{folder}' USING parquet SELECT * FROM x",
-        "FROM silver.runs INSERT INTO a SELECT * INSERT INTO b SELECT *",
-        "DROP VIEW silver_runs",
-        "DROP TABLE silver.runs",
-        "DELETE FROM silver.runs",
-        "CREATE TABLE x AS SELECT 1",
-        "EXECUTE IMMEDIATE 'DROP VIEW silver_runs'",
-        "BEGIN DROP VIEW silver_runs; END",
-        "SET spark.sql.session.timeZone = Asia/Tokyo",
-        "SELECT 1 WHERE 1 IN (SELECT TRANSFORM(a) USING 'touch {folder}' AS (b) FROM VALUES (1) AS t(a))",
-        "WITH x AS (SELECT TRANSFORM(a) USING 'touch {folder}' AS (b) FROM VALUES (1) AS t(a)) SELECT * FROM x",
-    ],
-)
-def test_a_query_that_writes_or_runs_a_program_is_refused(session: LakeSession, tmp_path: Path, sql: str) -> None:
-    folder = tmp_path / "written"
+def test_a_table_is_read_as_the_manifest_pins_it(tmp_path: Path) -> None:
+    lake = write_lake(tmp_path, {"silver.runs": THREE_RUNS})
+    manifest = lake.manifest()
+    assert manifest is not None
+    write_lake(tmp_path, {"silver.runs": THREE_RUNS[:1]})
+    with LakeQuery(lake) as newer:
+        write_manifest(lake.manifest_file, manifest)
+        with LakeQuery(lake) as older:
+            counted = [one.run("SELECT count(*) FROM silver.runs", limit=1).rows for one in (older, newer)]
 
-    with pytest.raises(InvalidInput) as refused:
-        run_query(session, sql.format(folder=folder), limit=1)
-
-    assert str(refused.value) == READ_ONLY
-    assert not folder.exists()
-    assert run_query(session, "SELECT count(*) FROM silver.runs", limit=1).rows == ((3,),)
+    # A run that ends in between changes no query that has begun.
+    assert counted == [((3,),), ((1,),)]
 
 
-@pytest.mark.parametrize(
-    ("sql", "name"),
-    [
-        ("SELECT reflect('java.lang.System', 'getProperty', 'user.home')", "reflect"),
-        ("SELECT JAVA_METHOD('java.io.File', 'createTempFile', 'a', 'b')", "java_method"),
-        (
-            "SELECT agent FROM silver.runs WHERE try_reflect('java.lang.System', 'getenv', 'HOME') IS NULL",
-            "try_reflect",
-        ),
-        ("SELECT (SELECT system.builtin.reflect('java.util.UUID', 'randomUUID'))", "reflect"),
-        ("WITH x AS (SELECT upper(`reflect`('java.util.UUID', 'randomUUID')) AS a) SELECT * FROM x", "reflect"),
-        (
-            "SELECT 1 WHERE EXISTS (SELECT 1 FROM silver.runs WHERE reflect('java.util.UUID', 'randomUUID') = agent)",
-            "reflect",
-        ),
-    ],
-)
-def test_a_function_that_runs_java_code_is_refused(session: LakeSession, sql: str, name: str) -> None:
-    with pytest.raises(InvalidInput) as refused:
-        run_query(session, sql, limit=1)
-
-    assert str(refused.value) == (
-        f"A query may not call {name}, which runs Java code. `tinyagi pipeline shell` has no such limit."
-    )
+def older_runs(folder: Path, **columns: pa.Array) -> Lake:
+    """A lake whose silver.runs has these columns only."""
+    lake = write_lake(folder, {"silver.runs": ()})
+    path = lake.path("silver.runs")
+    rows = pa.table({**columns, DATE: pa.array([date(2026, 3, 1)])})
+    write_deltalake(path, rows, mode="overwrite", schema_mode="overwrite", partition_by=[DATE])
+    write_manifest(lake.manifest_file, LakeManifest(1, 1, 0, {"silver.runs": Pin(DeltaTable(path).version(), 1)}))
+    return lake
 
 
-@pytest.mark.parametrize("kind", ["parquet", "csv", "json", "text", "binaryFile", "orc"])
-def test_a_file_cannot_be_read_by_its_path(session: LakeSession, home: Home, tmp_path: Path, kind: str) -> None:
-    secret = tmp_path / "secret"
-    secret.write_text('{"a": 1}')
-    own = home.lake / "silver" / "runs"
-
-    for path in (secret, own):
-        with pytest.raises(InvalidInput, match=r"cannot be found.*lists the tables"):
-            run_query(session, f"SELECT * FROM {kind}.`{path}`", limit=1)  # noqa: S608
-        with pytest.raises(InvalidInput, match="cannot be found"):
-            run_query(session, f"DESCRIBE {kind}.`{path}`", limit=1)
+def test_a_column_that_an_older_file_lacks_is_null(tmp_path: Path) -> None:
+    with LakeQuery(older_runs(tmp_path, claim_id=pa.array(["c9"]))) as query:
+        assert query.run("SELECT claim_id, cost FROM silver.runs", limit=9).rows == (("c9", None),)
 
 
-@pytest.mark.parametrize(
-    "sql",
-    [
-        "CREATE TEMPORARY FUNCTION f AS 'x.Y'",
-        "CREATE TEMPORARY VIEW v USING csv OPTIONS (path '/etc/hostname')",
-        "CREATE FUNCTION f(x INT) RETURNS INT RETURN x",
-        "ADD FILE '/etc/hostname'",
-        "CACHE TABLE silver_runs",
-        "USE other",
-    ],
-)
-def test_a_query_that_changes_the_session_is_refused(session: LakeSession, sql: str) -> None:
-    with pytest.raises(InvalidInput) as refused:
-        run_query(session, sql, limit=1)
+def test_milliseconds_of_an_older_lake_are_instants(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    declared = pa.schema([("started_at", pa.timestamp("us", tz="UTC")), (DATE, pa.date32())])
+    monkeypatch.setattr(query_module, "arrow_schema", lambda _: declared)
 
-    assert str(refused.value) == READ_ONLY
+    with LakeQuery(older_runs(tmp_path, started_at=pa.array([1_500], pa.int64()))) as query:
+        ((found,),) = query.run("SELECT started_at FROM silver.runs", limit=9).rows
+
+    assert found == datetime(1970, 1, 1, 0, 0, 1, 500_000, tzinfo=UTC)
+
+
+def test_a_query_reads_only_the_files_of_its_days(lake: LakeQuery) -> None:
+    (plan,) = lake.run("EXPLAIN SELECT agent FROM silver.runs WHERE date > DATE '2026-03-01'", limit=9).rows
+
+    assert "Projections: agent" in plan[1]
+    assert "Filters: " in plan[1]
 
 
 @pytest.mark.parametrize(
@@ -197,61 +118,122 @@ def test_a_query_that_changes_the_session_is_refused(session: LakeSession, sql: 
     [
         "WITH a AS (SELECT agent FROM silver.runs), b AS (SELECT * FROM a) SELECT * FROM b JOIN a USING (agent)",
         "SELECT * FROM range(3)",
-        "SELECT * FROM silver.runs r, LATERAL explode(r.ids) AS t(id)",
+        "SELECT agent, unnest(ids) AS id FROM silver.runs",
         "SELECT agent, row_number() OVER (PARTITION BY agent ORDER BY claim_id) FROM silver.runs",
         "SELECT * FROM (SELECT agent, cost FROM silver.runs) PIVOT (sum(cost) FOR agent IN ('coder', 'tester'))",
-        "SELECT filter(ids, i -> i >= 0) FROM silver.runs WHERE cost = (SELECT max(cost) FROM silver.runs)",
-        "SELECT 'reflect(x)' AS reflect",
+        "PIVOT silver.runs ON agent USING sum(cost) GROUP BY attempt",
+        "SELECT list_filter(ids, lambda i: i >= 0) FROM silver.runs WHERE cost = (SELECT max(cost) FROM silver.runs)",
         "SELECT agent FROM silver.runs UNION SELECT agent FROM gold.agent_hourly",
         "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 3) SELECT * FROM n",
+        'FROM "Silver" . /* the runs */ RUNS',
+        "FROM query_table('silver.' || 'runs')",
+        "VALUES (1)",
+        "SHOW ALL TABLES",
+        "DESCRIBE silver.runs",
+        "SUMMARIZE silver.runs",
+        "EXPLAIN SELECT agent FROM silver.runs",
+        "EXPLAIN (ANALYZE) SELECT agent FROM silver.runs",
     ],
 )
-def test_ordinary_queries_are_answered(session: LakeSession, sql: str) -> None:
-    assert run_query(session, sql, limit=10).rows
+def test_queries_are_answered(home: Home, sql: str) -> None:
+    with LakeQuery(Lake(home.lake)) as lake:
+        assert lake.run(sql, limit=10).rows
 
 
-@pytest.mark.parametrize("sql", ["SHOW TABLES", "DESCRIBE silver.runs", "VALUES (1)", "FROM silver.runs |> LIMIT 1"])
-def test_every_read_only_statement_is_answered(session: LakeSession, sql: str) -> None:
-    assert run_query(session, sql, limit=1).rows
+def test_the_catalog_has_every_table(home: Home) -> None:
+    sql = "SELECT table_schema || '.' || table_name FROM information_schema.tables, silver.runs WHERE attempt = 1"
+    with LakeQuery(Lake(home.lake)) as lake:
+        assert {name for (name,) in lake.run(sql, limit=1000).rows} >= set(TABLES)
+
+
+@pytest.mark.parametrize("zone", ["America/New_York", "Asia/Kathmandu"])
+def test_instants_are_in_utc_in_any_time_zone(home: Home, monkeypatch: pytest.MonkeyPatch, zone: str) -> None:
+    sql = "SELECT to_timestamp(0), epoch_ms(0), hour(to_timestamp(0)), to_timestamp(0)::VARCHAR"
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", zone)
+        time.tzset()
+        with LakeQuery(Lake(home.lake)) as lake:
+            ((zoned, plain, hour, text),) = lake.run(sql, limit=1).rows
+    time.tzset()
+
+    assert zoned == datetime(1970, 1, 1, tzinfo=UTC)
+    assert str(zoned) == "1970-01-01 00:00:00+00:00"
+    assert (plain, hour, text) == (datetime(1970, 1, 1), 0, "1970-01-01 00:00:00+00")  # noqa: DTZ001 - has no zone
+
+
+def test_values_without_an_equal_in_python_are_shown_as_text(lake: LakeQuery) -> None:
+    values = "INTERVAL 90 MINUTES, 'a\\xFF'::BLOB, 1 / 0, '101'::BIT, TIMETZ '10:00:00+01'"
+    sql = f"SELECT sum(attempt), {values} FROM silver.runs"  # noqa: S608
+
+    assert lake.run(sql, limit=1).rows == ((3, "01:30:00", "a\\xFF", None, "101", "10:00:00+01"),)
 
 
 @pytest.mark.parametrize(
     ("sql", "expected_text"),
     [
-        ("SELEC 1", "Spark does not understand the query: [PARSE_SYNTAX_ERROR] Syntax error at or near 'SELEC'."),
-        ("SELECT nothing FROM silver.runs", "with name `nothing` cannot be resolved. Did you mean"),
-        ("SELECT * FROM silver.nothing", "cannot be found. Verify the spelling and correctness of the schema"),
+        ("SELEC 1", 'DuckDB does not understand the query: syntax error at or near "SELEC"'),
+        ("SELECT nothing FROM silver.runs", 'column "nothing" not found in FROM clause! Candidate bindings: '),
+        (
+            "SELECT * FROM silver.run",
+            'does not exist! Did you mean "runs"? `tinyagi pipeline tables` lists the tables.',
+        ),
         ("SELECT * FROM nothing", "`tinyagi pipeline tables` lists the tables."),
-        ("SELECT 1; SELECT 2", "extra input 'SELECT'"),
-        ("", "unexpected empty statement"),
-        ("SELECT 1 / 0", "The query failed: [DIVIDE_BY_ZERO] Division by zero."),
-        ("SELECT sum(agent) FROM silver.runs", 'cannot be cast to "DOUBLE"'),
+        ("SELECT agnt FROM gold.agent_hourly", '"agent"'),
+        ("SELECT 1; SELECT 2", "Give one statement at a time; a file with several is read with --file."),
+        ("", "The statement is empty. Give a SELECT over tables such as silver.runs."),
+        ("-- nothing", "The statement is empty."),
+        ("SELECT CAST(agent AS INT) FROM silver.runs", "The query failed: Could not convert string 'coder' to INT32"),
+        ("SELECT sum(agent) FROM silver.runs", "No function matches the given name and argument types 'sum(VARCHAR)'."),
+        ("SELECT * FROM silver.runs WHERE agent = ?", "Values were not provided for the following parameters: 1"),
+        ("SELECT 'infinity'::TIMESTAMPTZ", "Cast it to VARCHAR."),
+        ("SELECT repeat('x', 20_000_000_000)", "The query failed: "),
     ],
 )
-def test_an_invalid_query_is_reported_in_one_line_and_not_logged(
-    session: LakeSession, sql: str, expected_text: str
-) -> None:
-    listener = Listener()
-    loggers = [PySparkLogger.getLogger(f"{name}QueryContextLogger") for name in ("SQL", "DataFrame")]
-    for logger in loggers:
-        logger.addHandler(listener)
-
-    try:
-        with pytest.raises(InvalidInput) as refused:
-            run_query(session, sql, limit=1)
-    finally:
-        for logger in loggers:
-            logger.removeHandler(listener)
+def test_an_invalid_query_is_reported_in_one_line(lake: LakeQuery, sql: str, expected_text: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        lake.run(sql, limit=1)
 
     assert expected_text in str(refused.value)
     assert len(str(refused.value).splitlines()) == 1
-    assert "SQLSTATE" not in str(refused.value)
-    assert listener.heard == []
-    assert not any(logger.disabled for logger in loggers)
+    assert lake.run("SELECT count(*) FROM silver.runs", limit=1).rows == ((3,),)
 
 
-def test_a_query_prints_a_table(shell: Shell) -> None:
-    result = shell("pipeline", "query", "SELECT agent, count(*) AS n FROM silver.runs GROUP BY agent ORDER BY agent")
+def test_a_missing_lake_or_table_is_reported_with_the_remedy(tmp_path: Path) -> None:
+    with pytest.raises(LakeBroken, match="Run `tinyagi pipeline run`"):
+        LakeQuery(Lake(tmp_path))
+    with LakeQuery(write_lake(tmp_path, {"silver.runs": THREE_RUNS})) as lake:
+        with pytest.raises(NotFound, match=r"no gold\.alerts yet. Run `tinyagi pipeline run`"):
+            lake.run("SELECT * FROM gold.alerts", limit=1)
+        assert lake.run("SHOW ALL TABLES", limit=9).rows
+
+
+def test_a_deleted_file_is_reported_without_its_path(tmp_path: Path) -> None:
+    source = write_lake(tmp_path, {"silver.runs": THREE_RUNS})
+    for file in source.path("silver.runs").rglob("*.parquet"):
+        file.unlink()
+
+    with LakeQuery(source) as lake, pytest.raises(InvalidInput) as refused:
+        lake.run("SELECT agent FROM silver.runs", limit=1)
+
+    assert str(refused.value) == "A file of the lake cannot be read; `vacuum` may have deleted it. Ask again."
+
+
+def test_ctrl_c_interrupts_a_query(lake: LakeQuery) -> None:
+    slow = "SELECT sum(a.range * b.range) FROM range(10_000_000) a, range(1_000_000) b"
+    interrupt = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
+    interrupt.start()
+
+    with pytest.raises(KeyboardInterrupt):
+        lake.run(slow, limit=1)
+
+    interrupt.join()
+    assert lake.run("SELECT count(*) FROM silver.runs", limit=1).rows == ((3,),)
+
+
+def test_a_query_prints_a_table(home: Home) -> None:
+    sql = "SELECT agent, count(*) AS n FROM silver.runs GROUP BY agent ORDER BY agent"
+
+    result = Shell(home)("pipeline", "query", sql)
 
     assert result.exit_code == 0, result.stderr
     lines = [line.split() for line in result.stdout.splitlines() if line.strip()]
@@ -259,11 +241,11 @@ def test_a_query_prints_a_table(shell: Shell) -> None:
     assert lines[2:] == [["coder", "2"], ["tester", "1"]]
 
 
-def test_rows_can_be_printed_as_csv_and_json(shell: Shell) -> None:
-    sql = "SELECT agent, ids, date, timestamp_millis(0) AS at FROM silver.runs ORDER BY claim_id"
+def test_rows_can_be_printed_as_csv_and_json(home: Home) -> None:
+    sql = "SELECT agent, ids, date, to_timestamp(0) AS at FROM silver.runs ORDER BY claim_id"
 
-    as_csv = shell("pipeline", "query", sql, "--format", "csv", "--limit", "1")
-    as_json = shell("pipeline", "query", sql, "--json", "-n", "1")
+    as_csv = Shell(home)("pipeline", "query", sql, "--format", "csv", "--limit", "1")
+    as_json = Shell(home)("pipeline", "query", sql, "--json", "-n", "1")
 
     header, row = csv.reader(io.StringIO(as_csv.stdout))
     assert (header, row) == (
@@ -278,12 +260,12 @@ def test_rows_can_be_printed_as_csv_and_json(shell: Shell) -> None:
 
 
 @pytest.mark.parametrize("from_stdin", [False, True])
-def test_statements_are_read_from_a_file(shell: Shell, tmp_path: Path, *, from_stdin: bool) -> None:
+def test_statements_are_read_from_a_file(home: Home, tmp_path: Path, *, from_stdin: bool) -> None:
     text = "-- How many?\nSELECT count(*) AS n\nFROM silver.runs;\n\n-- Who?\nSELECT ';' AS who;\n"
     file = tmp_path / "questions.sql"
     file.write_text(text)
 
-    result = shell(
+    result = Shell(home)(
         *("pipeline", "query", "--format", "csv", "--file", "-" if from_stdin else str(file)),
         stdin=text if from_stdin else None,
     )
@@ -292,45 +274,54 @@ def test_statements_are_read_from_a_file(shell: Shell, tmp_path: Path, *, from_s
     assert result.stderr.split() == ["How", "many?", "Who?"]
 
 
-def test_a_table_is_printed_after_its_question(shell: Shell) -> None:
-    result = shell("pipeline", "query", "--file", "-", stdin="-- How many?\nSELECT count(*) AS n FROM silver.runs;\n")
+def test_a_table_is_printed_after_its_question(home: Home) -> None:
+    text = "-- How many?\nSELECT count(*) AS n FROM silver.runs;\n"
+
+    result = Shell(home)("pipeline", "query", "--file", "-", stdin=text)
 
     assert result.stdout.split() == ["How", "many?", "n", "─", "3"]
     assert result.stderr == ""
 
 
-def test_the_shell_accepts_the_table_names_of_a_query(session: LakeSession) -> None:
-    names: dict[str, Any] = shell_names(session)
+@pytest.mark.parametrize(
+    ("sql", "expected_text"),
+    [
+        ("SELECT nothing FROM silver.runs", "tinyagi: DuckDB does not understand the query: "),
+        ("DROP TABLE silver.runs", "tinyagi: Only queries are allowed: "),
+    ],
+)
+def test_an_invalid_query_at_the_command_line_is_reported_in_one_line(home: Home, sql: str, expected_text: str) -> None:
+    result = Shell(home)("pipeline", "query", sql)
 
-    assert names["spark"].sql("SELECT count(*) FROM silver.runs").collect()[0][0] == 3
-    assert names["spark"].sql("SELECT count(*) FROM silver.runs WHERE agent = :a", {"a": "coder"}).first()[0] == 2
-    assert names["spark"].table("silver.runs").count() == names["table"]("silver.runs").count() == 3
-    assert names["spark"].sql("SELECT count(*) FROM silver_runs").collect()[0][0] == 3
-
-
-def test_a_wrong_table_in_the_shell_is_reported_without_a_traceback(shell: Shell) -> None:
-    lines = ("table('silver.nothing')", "spark.sql('SELECT nothing FROM silver.runs')", "1 / 0", "print(6 * 7)")
-
-    result = shell("pipeline", "shell", stdin="".join(f"{line}\n" for line in lines))
-
-    assert "42" in result.stdout
-    assert "`tinyagi pipeline tables` lists the tables." in result.stderr
-    assert "[UNRESOLVED_COLUMN" in result.stderr
-    assert result.stderr.count("Traceback") == 1
-    assert "ZeroDivisionError" in result.stderr
-    assert "AnalysisException" not in result.stderr
-
-
-def test_an_invalid_query_at_the_command_line_is_reported_in_one_line(shell: Shell) -> None:
-    result = shell("pipeline", "query", "SELECT nothing FROM silver.runs")
-
-    assert result.exit_code == 1
-    assert result.stdout == ""
-    assert result.stderr.startswith("tinyagi: Spark does not understand the query: ")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.startswith(expected_text)
     assert len(result.stderr.strip().splitlines()) == 1
 
 
-def test_a_change_at_the_command_line_is_refused(shell: Shell) -> None:
-    result = shell("pipeline", "query", "DROP TABLE silver.runs")
+def test_an_interrupted_command_says_so_in_one_sentence(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
 
-    assert (result.exit_code, result.stderr.strip()) == (1, f"tinyagi: {READ_ONLY}")
+    monkeypatch.setattr(LakeQuery, "run", interrupted)
+
+    result = Shell(home)("pipeline", "query", "SELECT 1")
+
+    assert (result.exit_code, result.stderr.strip()) == (130, "The query was interrupted.")
+
+
+def test_the_command_loads_no_spark_and_no_pandas(home: Home) -> None:
+    code = (
+        "import sys\nfrom tinyagi.cli.main import app\n"
+        "app(sys.argv[1:], standalone_mode=False)\n"
+        "print(*sorted({'numpy', 'pandas', 'py4j', 'pyspark', 'sqlite3', 'tinyagi.lake_service'} & set(sys.modules)))\n"
+    )
+    sql = "SELECT count(*) AS n FROM silver.runs"
+
+    done = subprocess.run(
+        [sys.executable, "-c", code, "--home", str(home.path), "pipeline", "query", "--format", "csv", sql],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert done.stdout.split() == ["n", "3"]

@@ -15,18 +15,8 @@ from tinyagi.cli.error_boundary import ErrorBoundary, replace_unprintable
 from tinyagi.cli.logs import logs
 from tinyagi.cli.migrate import migrate
 from tinyagi.cli.options import HomeOption, Json, examples
-from tinyagi.cli.pipeline_data import (
-    FORGET_EXAMPLES,
-    QUERY_EXAMPLES,
-    REPLAY_EXAMPLES,
-    REPORT_EXAMPLES,
-    SHELL_EXAMPLES,
-    forget,
-    query,
-    replay,
-    report,
-    shell,
-)
+from tinyagi.cli.pipeline_data import FORGET_EXAMPLES, REPLAY_EXAMPLES, REPORT_EXAMPLES, forget, replay, report
+from tinyagi.cli.pipeline_query import QUERY_EXAMPLES, SHELL_EXAMPLES, query, shell
 from tinyagi.cli.providers import CHECK_EXAMPLES, check_providers, model_command
 from tinyagi.cli.send import send
 from tinyagi.cli.settings import app as settings_commands

@@ -1,6 +1,6 @@
 """`tinyagi pipeline`: updates, inspects and maintains the lake, with progress bars and the summary of a run.
 
-See pipeline_data.py for the commands on its data.
+See pipeline_query.py and pipeline_data.py for the commands on its data.
 """
 
 from collections.abc import Iterator
@@ -40,7 +40,7 @@ app = typer.Typer(
 
 BUSY: Final = 75
 """Another process writes the lake: try again later (EX_TEMPFAIL)."""
-_EXTRA: Final = frozenset({"deltalake", "pyarrow", "plotly", "pyspark", "py4j"})
+_EXTRA: Final = frozenset({"deltalake", "duckdb", "pyarrow", "plotly", "pyspark", "py4j"})
 _UPDATED_TABLES: Final = 16
 """All tables except bronze.events."""
 _STAGES: Final = {"ingest": "events", "silver": "silver", "gold": "gold", "tidy": "tidying up"}

@@ -1,43 +1,61 @@
-"""Read-only SQL over the lake: every table under its own name, as of the manifest."""
+"""Read-only SQL over the lake with DuckDB: every table under its own name, as the manifest pins it. Needs no Spark.
 
+DuckDB itself opens no file: it reads Arrow datasets of the tables, so a query cannot read or write anything else.
+"""
+
+import os
 import re
-import sys
-from code import InteractiveConsole
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from types import TracebackType
+from typing import Any, Final, NoReturn, Self
 
-from pyspark.errors import AnalysisException, PySparkException
-from pyspark.logger import PySparkLogger
-from pyspark.sql import DataFrame, SparkSession, functions
+import duckdb
+import pyarrow as pa
+
+# Deltalake imports it late. This module does it early, so that its importer controls what it loads.
+import pyarrow.dataset
 
 from tinyagi.domain.errors import InvalidInput
-from tinyagi.pipeline.spark.lake_session import LakeSession
+from tinyagi.pipeline.errors import LakeBroken
+from tinyagi.pipeline.lake import Lake
 from tinyagi.pipeline.tables.catalog import TABLES
+from tinyagi.pipeline.tables.schema import arrow_schema
 
-JavaPlan: TypeAlias = Any
-"""A plan or expression of Spark, as a Java object."""
-
-_COMMAND: Final = "org.apache.spark.sql.catalyst.plans.logical.Command"
-# Plans that write, run a program or hide another statement, though Spark's parser does not class them as commands.
-_WRITES_OR_EXECUTES: Final = ("InsertInto", "UnresolvedExecuteImmediate", "ScriptTransformation", "Call")
-_METADATA_QUERIES: Final = ("Show", "Describe")
-_PATHS_ARE_TABLES: Final = "spark.sql.runSQLOnFiles"
-_VIEW: Final = "View"
-# Sources that an analysed query may read: views of the lake, literal values and its WITH clauses.
-_SOURCES: Final = frozenset({_VIEW, "LocalRelation", "OneRowRelation", "Range", "CTERelationRef", "UnionLoopRef"})
-# `reflect`, `java_method`, `try_reflect`; functions that load a class or a file by name; user-defined functions.
-_RUNS_CODE: Final = frozenset(
-    {"CallMethodViaReflection", "TryReflect", "FromProtobuf", "ToProtobuf", "ScalaUDF", "PythonUDF", "PythonUDAF"}
-)
-_LOGGERS: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
-_STATE: Final = re.compile(r"\s*SQLSTATE: \w+.*")
-# Strings, quoted names and comments match first, so that nothing inside them is taken for a table.
-_TOKENS: Final = re.compile(
-    r"'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.)*\"|`[^`]*`|--[^\n]*|/\*.*?\*/|\b([a-z]+)\s*\.\s*([a-z_]+)\b",
-    re.DOTALL | re.IGNORECASE,
-)
+READ_ONLY: Final = "Only queries are allowed: SELECT, WITH, EXPLAIN, DESCRIBE, SHOW and SUMMARIZE. Nothing was changed."
+TABLES_HINT: Final = "`tinyagi pipeline tables` lists the tables."
+_THREADS: Final = 4
+_SETTINGS: Final = {
+    "allow_community_extensions": "false",
+    "allow_persistent_secrets": "false",
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    # A division by zero is null, as JSON knows no infinity.
+    "error_on_division_by_zero": "false",
+    "ieee_floating_point_ops": "false",
+    "memory_limit": "50%",
+    # Otherwise a name in the query could be a variable of this program.
+    "python_enable_replacements": "false",
+    # Otherwise a large query writes into the working directory.
+    "temp_directory": "",
+    "threads": str(min(_THREADS, os.cpu_count() or 1)),
+}
+# DuckDB accepts a time zone only after the start, and nothing after the lock.
+_LOCK: Final = "SET TimeZone = 'UTC'; SET enable_external_access = false; SET lock_configuration = true"
+# MULTI is a PIVOT that first looks for its values. DESCRIBE, SHOW and SUMMARIZE are of the type SELECT.
+_QUERIES: Final = frozenset({"SELECT", "EXPLAIN", "MULTI"})
+_EXPLAIN: Final = re.compile(r"\s*EXPLAIN\b\s*(ANALYZE\b)?\s*(\([^()]*\))?", re.IGNORECASE)
+# Lists of tables that DuckDB answers itself.
+_CATALOG: Final = re.compile(r"information_schema|duckdb_|pg_|sqlite_")
+_SPACE_AND_QUOTES: Final = re.compile(r'[\s"]+')
+# Python has no equal type, or Arrow needs pandas for it.
+_SHOWN_AS_TEXT: Final = frozenset({"BIT", "BLOB", "INTERVAL", "TIME WITH TIME ZONE", "TIME_NS", "TIMESTAMP_NS"})
+_LARGE_INTEGERS: Final = frozenset({"HUGEINT", "UHUGEINT"})
+_ERROR_KIND: Final = re.compile(r"^[\w -]+ Error: ")
+_HINTS: Final = ("Did you mean", "Candidate bindings")
+_INTERRUPTED: Final = "Query interrupted"
+_BROKEN_FILE: Final = "reading the stream registered as"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,173 +66,166 @@ class QueryResult:
     """True when the query has more rows than the limit."""
 
 
-def make_views(session: LakeSession) -> None:
-    """Create a temporary view of every table: `silver.runs` becomes `silver_runs`."""
-    for name in TABLES:
-        session.read(session.open(name)).createOrReplaceTempView(view_of(name))
+class LakeQuery:
+    """An in-memory DuckDB over one lake; all statements see the tables of the same manifest."""
 
+    def __init__(self, lake: Lake) -> None:
+        manifest = lake.manifest()
+        if manifest is None:
+            raise LakeBroken(f"There is no lake at {lake.folder} yet. Run `tinyagi pipeline run`.")
+        self._lake = lake
+        self._pins = manifest.tables
+        self._opened: set[str] = set()
+        self._connection = duckdb.connect(":memory:", config=dict(_SETTINGS))
+        for layer in {name.partition(".")[0] for name in TABLES}:
+            self._connection.execute(f"CREATE SCHEMA {layer}")
+        self._connection.execute(_LOCK)
 
-class QuerySession(SparkSession):
-    """A session that accepts table names such as `silver.runs`: Spark's temporary views have no schema."""
+    def __enter__(self) -> Self:
+        return self
 
-    def sql(self, sqlQuery: str, *arguments: Any, **more: Any) -> DataFrame:  # noqa: N803 - named by PySpark
-        return super().sql(replace_table_names(sqlQuery), *arguments, **more)
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._connection.close()
 
-    def table(self, tableName: str) -> DataFrame:  # noqa: N803 - named by PySpark
-        return super().table(replace_table_names(tableName))
+    def run(self, sql: str, *, limit: int) -> QueryResult:
+        """The first rows of a query; raise InvalidInput for an invalid query and for anything that does not only read.
 
+        Instants are in UTC, whatever the machine's time zone.
+        """
+        with _in_one_sentence():
+            statement = self._checked(sql)
+            self._open(_tables_in(sql, self._pins))
+            try:
+                return self._read(statement, limit)
+            except duckdb.CatalogException:
+                # A function such as query_table() can name a table in parts. Also, DuckDB suggests only known names.
+                self._open(self._pins)
+                return self._read(statement, limit)
 
-def shell_names(session: LakeSession) -> dict[str, object]:
-    """Create all views; return the initial names of a prompt."""
-    make_views(session)
-    spark = QuerySession(session.spark.sparkContext, session.spark._jsparkSession)  # noqa: SLF001 - the same session
-    return {"spark": spark, "table": spark.table, "F": functions}
+    def _checked(self, sql: str) -> str:
+        """The only statement of `sql`, which is a query or explains one."""
+        statements = self._connection.extract_statements(sql)
+        if not statements:
+            raise InvalidInput("The statement is empty. Give a SELECT over tables such as silver.runs.")
+        if len(statements) > 1:
+            raise InvalidInput("Give one statement at a time; a file with several is read with --file.")
+        try:
+            kind = statements[0].type.name
+        except ValueError:
+            # DuckDB's Python package does not know all types of statements.
+            kind = ""
+        explained = _EXPLAIN.match(sql)
+        if kind not in _QUERIES or (kind == "EXPLAIN" and not explained):
+            raise InvalidInput(READ_ONLY)
+        if explained:
+            # EXPLAIN ANALYZE runs what it explains.
+            self._checked(sql[explained.end() :])
+        return statements[0].query
 
-
-def view_of(name: str) -> str:
-    return name.replace(".", "_")
-
-
-def replace_table_names(sql: str) -> str:
-    """Replace table names in a statement by the names of their views."""
-
-    def replaced(found: re.Match[str]) -> str:
-        name = f"{found[1]}.{found[2]}".lower() if found[1] else ""
-        return view_of(name) if name in TABLES else found[0]
-
-    return _TOKENS.sub(replaced, sql)
-
-
-def run_query(session: LakeSession, sql: str, *, limit: int) -> QueryResult:
-    """The first rows of a query; raise InvalidInput for an invalid query and for anything that does not only read.
-
-    Timestamps are in UTC, whatever the machine's time zone.
-    """
-    with _in_one_sentence(session, "Spark does not understand the query"), _only_views(session.spark):
-        frame = _read_only(session, replace_table_names(sql.strip().rstrip(";")))
-    with _in_one_sentence(session, "The query failed"):
-        found = frame.limit(limit + 1).toArrow()
-    rows = tuple(zip(*(column.to_pylist() for column in found.columns), strict=True))
-    return QueryResult(tuple(frame.columns), rows[:limit], len(rows) > limit)
-
-
-@contextmanager
-def _only_views(spark: SparkSession) -> Iterator[None]:
-    """Allow only views as tables: otherwise Spark reads csv.`/a/path` as a table."""
-    before = spark.conf.get(_PATHS_ARE_TABLES)
-    spark.conf.set(_PATHS_ARE_TABLES, "false")
-    try:
-        yield
-    finally:
-        spark.conf.set(_PATHS_ARE_TABLES, before or "true")
-
-
-def _read_only(session: LakeSession, sql: str) -> DataFrame:
-    # Check for commands before the analysis, which executes them.
-    jvm = session.spark.sparkContext._jvm  # noqa: SLF001 - PySpark shows no parser
-    plan = session.spark._jsparkSession.sessionState().sqlParser().parsePlan(sql)  # noqa: SLF001
-    command = jvm.java.lang.Class.forName(_COMMAND)  # type: ignore[union-attr]
-    is_shown = _kind(plan).startswith(_METADATA_QUERIES)
-    if not is_shown and any(
-        command.isInstance(part) or _kind(part).startswith(_WRITES_OR_EXECUTES) for part in _parts(plan)
-    ):
-        raise InvalidInput("Only queries are allowed: SELECT, WITH, SHOW and DESCRIBE. The lake was not changed.")
-    frame = session.spark.sql(sql)
-    if not is_shown:
-        _check_analyzed(frame._jdf.queryExecution().analyzed())  # noqa: SLF001 - PySpark shows no plan
-    return frame
-
-
-def _check_analyzed(plan: JavaPlan) -> None:
-    """Raise InvalidInput unless all rows come from views of the lake or from the query, and no function runs code."""
-    for part in _parts(plan, within_views=False):
-        kind = _kind(part)
-        if part.children().isEmpty() and kind not in _SOURCES:
-            raise InvalidInput(
-                f"A query can only read tables of the lake, not {kind}. `tinyagi pipeline tables` lists them."
+    def _open(self, names: Iterable[str]) -> None:
+        """Create the views of these tables. It takes milliseconds per table, so only those of the query are opened."""
+        for name in names:
+            if name in self._opened or name not in TABLES:
+                continue
+            pin = self._pins.get(name)
+            handle = self._lake.delta(name, as_of=None if pin is None else pin.version)
+            schema, old = _schema_of(name, pa.schema(handle.schema()))
+            # One view by the full name holds the dataset; the other one has schema and name.
+            self._connection.register(name, handle.to_pyarrow_dataset(schema=schema))
+            columns = ", ".join(f"make_timestamptz({column} * 1000) AS {column}" for column in old)
+            self._connection.execute(
+                f'CREATE VIEW {name} AS SELECT *{f" REPLACE ({columns})" if old else ""} FROM "{name}"'  # noqa: S608
             )
-        for expression in _each(part.expressions()):
-            _check_expression(expression)
+            self._opened.add(name)
+
+    def _read(self, statement: str, limit: int) -> QueryResult:
+        # In this transaction even EXPLAIN ANALYZE and a WITH that inserts cannot change a view.
+        self._connection.execute("BEGIN TRANSACTION READ ONLY")
+        try:
+            relation = self._connection.sql(statement)
+            columns, types = tuple(relation.columns), [str(kind) for kind in relation.types]
+            chosen = ", ".join(
+                f"#{place}::VARCHAR" if kind in _SHOWN_AS_TEXT else f"#{place}" for place, kind in enumerate(types, 1)
+            )
+            found = relation.limit(limit + 1).project(chosen).to_arrow_table()
+        finally:
+            self._connection.execute("ROLLBACK")
+        values = [_values(column, kind) for column, kind in zip(found.columns, types, strict=True)]
+        rows = tuple(zip(*values, strict=True))
+        return QueryResult(columns, rows[:limit], len(rows) > limit)
 
 
-def _check_expression(expression: JavaPlan) -> None:
-    if _kind(expression) in _RUNS_CODE:
-        raise InvalidInput(
-            f"A query may not call {expression.prettyName()}, which runs Java code. "
-            "`tinyagi pipeline shell` has no such limit."
-        )
-    for inner in _each(expression.children()):
-        _check_expression(inner)
+def _schema_of(name: str, stored: pa.Schema) -> tuple[pa.Schema, list[str]]:
+    """The declared schema, in which a column that an older file lacks is null; and the instants of an older lake.
+
+    That lake stores these as milliseconds until a run rebuilds the table.
+    """
+    schema = arrow_schema(TABLES[name])
+    integers = {field.name for field in stored if pa.types.is_int64(field.type)}
+    old = [field.name for field in schema if pa.types.is_timestamp(field.type) and field.name in integers]
+    return pa.schema([field.with_type(pa.int64()) if field.name in old else field for field in schema]), old
 
 
-def _kind(plan: JavaPlan) -> str:
-    return str(plan.getClass().getSimpleName())
+def _tables_in(sql: str, all_tables: Iterable[str]) -> Iterable[str]:
+    """The tables that a statement names, or all: when it names none, and when it reads DuckDB's catalog.
+
+    A name may also be part of another word; one table too many costs only time.
+    """
+    text = _SPACE_AND_QUOTES.sub("", sql.lower())
+    named = [name for name in TABLES if name in text]
+    return all_tables if not named or _CATALOG.search(text) else named
 
 
-def _parts(plan: JavaPlan, *, within_views: bool = True) -> Iterator[JavaPlan]:
-    """A plan and all its parts: an INSERT may follow a WITH, a program may be in a subquery."""
-    yield plan
-    if _kind(plan) == _VIEW and not within_views:
-        return
-    for inner in (plan.children(), plan.innerChildren(), plan.subqueries()):
-        for part in _each(inner):
-            yield from _parts(part, within_views=within_views)
-
-
-def _each(sequence: JavaPlan) -> Iterator[JavaPlan]:
-    """The items of a Scala sequence."""
-    for place in range(sequence.size()):
-        yield sequence.apply(place)
-
-
-@contextmanager
-def _in_one_sentence(session: LakeSession, beginning: str) -> Iterator[None]:
-    """Turn an error of Spark into InvalidInput, and keep Spark from also printing its stack."""
-    # Executors log through log4j, whose level is otherwise `error`.
-    session.spark.sparkContext.setLogLevel("OFF")
+def _values(column: pa.ChunkedArray, kind: str) -> list[Any]:
     try:
-        with without_context_logs():
-            yield
-    except PySparkException as error:
-        raise InvalidInput(f"{beginning}: {in_short(error)}") from error
-    finally:
-        session.spark.sparkContext.setLogLevel("ERROR")
+        values = column.to_pylist()
+    except (OverflowError, ValueError) as error:
+        raise InvalidInput(f"Python cannot show a value of the type {kind}: {error}. Cast it to VARCHAR.") from error
+    if kind in _LARGE_INTEGERS:
+        # Arrow has no such integer: it makes it a decimal without a fraction.
+        return [None if value is None else int(value) for value in values]
+    return list(values)
 
 
 @contextmanager
-def without_context_logs() -> Iterator[None]:
-    """Keep PySpark from logging the errors that it raises as JSON with a Java stack."""
-    loggers = [PySparkLogger.getLogger(name) for name in _LOGGERS]
-    for logger in loggers:
-        logger.disabled = True
+def _in_one_sentence() -> Iterator[None]:
+    """Turn an error of DuckDB into InvalidInput, and an interrupted query into KeyboardInterrupt."""
     try:
         yield
-    finally:
-        for logger in loggers:
-            logger.disabled = False
+    except duckdb.Error as error:
+        _refuse(error)
+    except RuntimeError as error:
+        if _INTERRUPTED in str(error):
+            raise KeyboardInterrupt from error
+        raise
 
 
-def in_short(error: PySparkException) -> str:
-    """The first line of the error, without Spark's plans and stacks."""
-    lines = [line for line in (error.getMessage() or str(error)).splitlines() if line.strip()]
-    reason = _STATE.sub("", lines[0]) if lines else type(error).__name__
-    hint = " `tinyagi pipeline tables` lists the tables."
-    return reason + (hint if error.getCondition() == "TABLE_OR_VIEW_NOT_FOUND" else "")
+def _refuse(error: duckdb.Error) -> NoReturn:
+    if _BROKEN_FILE in str(error):
+        raise InvalidInput("A file of the lake cannot be read; `vacuum` may have deleted it. Ask again.") from error
+    match error:
+        case duckdb.PermissionException():
+            raise InvalidInput(
+                f"A query can only read tables of the lake, no files and addresses. {TABLES_HINT}"
+            ) from error
+        case duckdb.TransactionException():
+            raise InvalidInput(READ_ONLY) from error
+        case duckdb.ParserException() | duckdb.BinderException() | duckdb.CatalogException():
+            beginning = "DuckDB does not understand the query"
+        case _:
+            beginning = "The query failed"
+    raise InvalidInput(f"{beginning}: {in_short(error)}") from error
 
 
-class Prompt(InteractiveConsole):
-    def showtraceback(self) -> None:
-        error = sys.exc_info()[1]
-        if isinstance(error, AnalysisException):
-            self.write(f"{in_short(error)}\n")
-        else:
-            super().showtraceback()
+def in_short(error: duckdb.Error) -> str:
+    """The first line of the error and DuckDB's hint, without the kind of the error and the excerpt of the query."""
+    lines = str(error).splitlines()
+    text = " ".join([_first_line(error), *(line for line in lines[1:] if line.startswith(_HINTS))])
+    return f"{text} {TABLES_HINT}" if text.startswith("Table with name") else text
 
 
-def interact(session: LakeSession, banner: str) -> None:
-    """Read and run lines until the end of stdin."""
-    with suppress(ImportError):
-        # The import enables line editing and history.
-        import readline  # noqa: F401, PLC0415
-    with without_context_logs():
-        Prompt(shell_names(session)).interact(banner, exitmsg="")
+def _first_line(error: Exception) -> str:
+    lines = str(error).splitlines()
+    return _ERROR_KIND.sub("", lines[0]) if lines else type(error).__name__
