@@ -16,11 +16,12 @@ from pyspark.sql import functions as F
 from tinyagi.domain.instants import DAY_MS, day_start
 from tinyagi.pipeline.delta.commit import Committed
 from tinyagi.pipeline.delta.snapshot import DataFile, Snapshot
+from tinyagi.pipeline.instants import time_of
 from tinyagi.pipeline.spark.lake_session import LakeSession, WritePlan, dates_in
 from tinyagi.pipeline.tables import gold, silver
 from tinyagi.pipeline.tables.catalog import EVENTS
 from tinyagi.pipeline.tables.gold import AGENT_HOURLY, ALERTS
-from tinyagi.pipeline.tables.model import DATE, FIRST_DATE, LAST_DATE, Table
+from tinyagi.pipeline.tables.model import DATE, FIRST_DATE, FIRST_INSTANT, LAST_DATE, LAST_INSTANT, Table
 from tinyagi.pipeline.tables.silver import MESSAGES, RUNS
 from tinyagi.pipeline.transform.alerts import USUAL_DAYS, alerts, touched_dates
 from tinyagi.pipeline.transform.columns import day_of
@@ -281,7 +282,7 @@ def _alerts(session: LakeSession, dates: frozenset[dt.date], until: int) -> Data
     recent = [file for file in hourly.files if file.date is not None and file.date >= since]
     return alerts(
         session.read(hourly, recent),
-        session.read(messages, messages.reaching("created_at", day_start(since))),
+        session.read(messages, messages.reaching("created_at", time_of(day_start(since)))),
         dates=dates,
         until=until,
     )
@@ -295,8 +296,8 @@ def _end_of(day: dt.date) -> int:
     return day_start(day) + DAY_MS - 1
 
 
-def _bounds(day: dt.date) -> tuple[int, int]:
+def _bounds(day: dt.date) -> tuple[dt.datetime, dt.datetime]:
     """The instants of a day; the first and the last partition also hold everything beyond them."""
-    low = day_start(day) if day > FIRST_DATE else -(2**63)
-    high = day_start(day) + DAY_MS - 1 if day < LAST_DATE else 2**63 - 1
+    low = time_of(day_start(day) if day > FIRST_DATE else FIRST_INSTANT)
+    high = time_of(_end_of(day) if day < LAST_DATE else LAST_INSTANT)
     return low, high
