@@ -262,18 +262,18 @@ def keys_of(rows: DataFrame, table: Table) -> pa.ChunkedArray:
 
 
 def newest_instant(bronze: Snapshot) -> int | None:
-    """The latest `created_at` in bronze, capped by the end of its last partition: clocks may be wrong."""
+    """The latest `created_at` in bronze, kept within the partitions: clocks may be wrong."""
     newest = [int(file.statistics.maximum["created_at"]) for file in bronze.files]
     days = [_end_of(file.date) for file in bronze.files if file.date is not None]
-    return min(max(newest), max(days)) if newest and days else None
+    return max(min(max(newest), max(days)), day_start(FIRST_DATE)) if newest and days else None
 
 
 def _instant_of(session: LakeSession, event: int) -> int | None:
-    """When the last event up to this id was recorded, capped by its partition; None when there is none."""
+    """When the last event up to this id was recorded, within its partition; None when there is none."""
     bronze = session.open(EVENTS.name)
     known = session.read(bronze, bronze.reaching("id", event, event)).where(F.col("id") <= event)
     found = known.agg(F.max_by(F.struct("created_at", DATE), "id")).collect()[0][0] if event else None
-    return None if found is None else min(found["created_at"], _end_of(found[DATE]))
+    return None if found is None else max(min(found["created_at"], _end_of(found[DATE])), day_start(found[DATE]))
 
 
 def _alerts(session: LakeSession, dates: frozenset[dt.date], until: int) -> DataFrame:

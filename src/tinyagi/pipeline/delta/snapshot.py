@@ -206,7 +206,7 @@ def _any_between(keys: Sequence[object], statistics: FileStatistics, column: str
     smallest, largest = statistics.minimum.get(column), statistics.maximum.get(column)
     if smallest is None or largest is None:
         return True
-    return bisect.bisect_left(keys, smallest) < bisect.bisect_right(keys, largest)  # type: ignore[type-var]
+    return bisect.bisect_left(keys, smallest) < bisect.bisect_right(keys, largest)
 
 
 def bounded_columns(table: Table) -> frozenset[str]:

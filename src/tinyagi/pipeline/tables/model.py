@@ -34,7 +34,7 @@ class Kept(StrEnum):
 class Column:
     name: str
     type: str
-    """`long`, `int`, `double`, `string`, `boolean`, `date`, `timestamp`; or `array<…>`, `struct<name:type,…>` of these."""
+    """`long`, `int`, `double`, `string`, `boolean`, `date`, `timestamp`; or an `array<…>` or `struct<name:type,…>`."""
     meaning: str
     unit: str = ""
     personal: bool = False
