@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from deltalake import DeltaTable, write_deltalake
+from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
+from tinyagi.pipeline.delta.snapshot import APP
 from tinyagi.pipeline.instants import time_of
 from tinyagi.pipeline.lake import Lake, LakeManifest, Pin, write_manifest
 from tinyagi.pipeline.tables.catalog import find_table
@@ -27,6 +28,28 @@ def arrow_rows(table: Table, rows: Iterable[Row]) -> pa.Table:
 
 def _stored(column: Column, value: Any) -> Any:
     return time_of(value) if column.type == TIMESTAMP and isinstance(value, int) else value
+
+
+def write_old_lake(folder: Path, tables: Mapping[str, Sequence[Row]], *, through_id: int = 7) -> Lake:
+    """As an earlier version wrote it: with instants as integer milliseconds in silver and gold."""
+    lake = Lake(folder)
+    pins: dict[str, Pin] = {}
+    for name, rows in tables.items():
+        schema = pa.schema(
+            [
+                field.with_type(pa.int64()) if pa.types.is_timestamp(field.type) else field
+                for field in arrow_schema(find_table(name))
+            ]
+        )
+        full = [{column: row.get(column) for column in schema.names} for row in rows]
+        lake.path(name).parent.mkdir(parents=True, exist_ok=True)
+        seen = CommitProperties(app_transactions=[Transaction(APP, through_id)])
+        write_deltalake(
+            lake.path(name), pa.Table.from_pylist(full, schema), partition_by=[DATE], commit_properties=seen
+        )
+        pins[name] = Pin(0, through_id)
+    write_manifest(lake.manifest_file, LakeManifest(1, through_id, 0, pins))
+    return lake
 
 
 def write_lake(folder: Path, tables: Mapping[str, Sequence[Row]], *, through_id: int = 1_000_000) -> Lake:

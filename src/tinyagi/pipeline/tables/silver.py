@@ -51,7 +51,13 @@ MESSAGES: Final = Table(
         Column("retry_count", "int", "Attempts used since the last retry by a person.", merge=Merge.LAST),
         Column("last_error", "string", "Why its last attempt failed.", personal=True, merge=Merge.LAST),
         Column("error_kind", "string", "The kind of that error.", merge=Merge.LAST),
-        Column("available_at", TIMESTAMP, "It does not run before this time; 0 means at once.", UTC, merge=Merge.LAST),
+        Column(
+            "available_at",
+            TIMESTAMP,
+            "It does not run before this time; the start of 1970 means at once.",
+            UTC,
+            merge=Merge.LAST,
+        ),
         Column("answered_by", "string", "The first message of the run that completed it.", merge=Merge.LAST),
         Column("claim_id", "string", "Its latest run.", merge=Merge.LAST),
         Column("created_at", TIMESTAMP, "When it arrived.", UTC, merge=Merge.FIRST),
@@ -140,7 +146,11 @@ RESPONSES: Final = Table(
         Column("attempts", "int", "Failed deliveries.", merge=Merge.LAST),
         Column("last_error", "string", "Why the last delivery failed.", personal=True, merge=Merge.LAST),
         Column(
-            "available_at", TIMESTAMP, "It is not delivered before this time; 0 means at once.", UTC, merge=Merge.LAST
+            "available_at",
+            TIMESTAMP,
+            "It is not delivered before this time; the start of 1970 means at once.",
+            UTC,
+            merge=Merge.LAST,
         ),
         Column("created_at", TIMESTAMP, "When it was ready.", UTC, merge=Merge.FIRST),
         Column("acked_at", TIMESTAMP, "When it was delivered.", UTC, merge=Merge.LAST),
