@@ -38,14 +38,14 @@ frame = runs.to_pandas()
 costs = frame.pivot_table(index="date", columns="agent", values="cost", aggfunc="sum", fill_value=0.0)
 print("\nUSD per day and agent\n", costs.round(2).to_string())
 
-# %% Polars opens the same table of Delta, lazily.
+# %% Polars opens the same table of Delta, lazily. Instants are timestamps in UTC there.
 if find_spec("polars") is not None:
     import polars as pl
 
     busiest = (
         pl.scan_delta(lake.table("gold.agent_hourly"))
         .group_by("agent")
-        .agg(pl.col("runs").sum(), pl.col("cost").sum().round(2))
+        .agg(pl.col("runs").sum(), pl.col("cost").sum().round(2), pl.col("hour").max().alias("last_hour"))
         .sort("runs", descending=True)
         .head(5)
         .collect()

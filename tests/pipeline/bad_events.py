@@ -30,7 +30,9 @@ BACKWARD: Final = "clock went back: end"
 """A valid event without a usable duration."""
 PAST: Final = "from 1970"
 FUTURE: Final = "from the year 30000"
-WHEN: Final = {PAST: 5, FUTURE: 900_000_000_000_000}
+FIRST: Final = "before all calendars"
+LAST: Final = "after all calendars"
+WHEN: Final = {PAST: 5, FUTURE: 900_000_000_000_000, FIRST: -(2**62), LAST: 2**62}
 FIRST_UNKNOWN: Final = 9_000
 """`messages.id` of messages that only these events know; each has its own from here on."""
 
@@ -79,6 +81,8 @@ def bad_events(events: Sequence[RecordedEvent]) -> dict[str, Raw]:
         "chain_step_start", back | beginning, at + 1_000, f"odd{FIRST_UNKNOWN + 3}", at
     )
     odd[BACKWARD] = _event("chain_step_done", back | {"duration_ms": 0}, at - 60_000, f"odd{FIRST_UNKNOWN + 3}", at)
+    odd[FIRST] = _arrival(known, FIRST_UNKNOWN + 4, WHEN[FIRST])
+    odd[LAST] = _arrival(known, FIRST_UNKNOWN + 5, WHEN[LAST])
     # Last, so that the newest event of the lake is from the year 30000.
     odd[FUTURE] = _arrival(known, FIRST_UNKNOWN + 2, WHEN[FUTURE])
     return odd

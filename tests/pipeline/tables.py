@@ -8,14 +8,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tests.support.lakes import arrow_rows
 from tinyagi.pipeline.delta.commit import STAGE, Change, Committed, Staged, commit, discard_stage
 from tinyagi.pipeline.delta.snapshot import Snapshot, open_snapshot
 from tinyagi.pipeline.lake import Lake
 from tinyagi.pipeline.tables.model import DATE
-from tinyagi.pipeline.tables.schema import arrow_schema
 from tinyagi.system.files import sync
 
 DAY = dt.date(2026, 3, 2)
@@ -34,15 +33,13 @@ def staged(snapshot: Snapshot, rows: Rows) -> Iterator[Staged]:
 
 
 def lay_aside(snapshot: Snapshot, folder: Path, rows: Rows) -> Staged:
-    schema = arrow_schema(snapshot.table)
-    schema = schema.remove(schema.get_field_index(DATE))
     by_date = defaultdict[dt.date | None, list[Mapping[str, Any]]](list)
     for row in rows:
-        by_date[row.get(DATE, DAY)].append({name: row.get(name) for name in schema.names})
+        by_date[row.get(DATE, DAY)].append(row)
     files = {f"{DATE}={day}/{uuid.uuid4().hex}.parquet": ones for day, ones in by_date.items()}
     for file, ones in files.items():
         (folder / file).parent.mkdir(parents=True)
-        pq.write_table(pa.Table.from_pylist(ones, schema), folder / file)
+        pq.write_table(arrow_rows(snapshot.table, ones).drop_columns([DATE]), folder / file)
         sync(folder / file)
     return Staged(folder, tuple(files))
 

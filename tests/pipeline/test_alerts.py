@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from tests.support.lakes import full_rows
+from tinyagi.pipeline.instants import in_millis
 from tinyagi.pipeline.tables.catalog import find_table
 from tinyagi.pipeline.transform.alerts import Thresholds, alerts, touched_dates
 from tinyagi.pipeline.transform.columns import spark_schema
@@ -22,8 +24,8 @@ Rows = Sequence[Mapping[str, Any]]
 
 
 def frame(spark: SparkSession, name: str, rows: Rows) -> DataFrame:
-    schema = spark_schema(find_table(name))
-    return spark.createDataFrame([{column: row.get(column) for column in schema.names} for row in rows], schema)
+    table = find_table(name)
+    return spark.createDataFrame(full_rows(table, rows), spark_schema(table))
 
 
 def day_of(instant: int) -> dt.date:
@@ -53,7 +55,8 @@ def find_alerts(
         thresholds=limits,
     )
     assert set(found.columns) == set(spark_schema(find_table("gold.alerts")).names)
-    return [row.asDict() for row in found.orderBy("rule", "agent", "hour").collect()]
+    rows: list[dict[str, Any]] = in_millis(found.orderBy("rule", "agent", "hour").toArrow()).to_pylist()
+    return rows
 
 
 def test_an_hour_with_unusual_cost_gives_an_alert(spark: SparkSession) -> None:

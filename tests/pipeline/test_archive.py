@@ -16,7 +16,7 @@ from deltalake import DeltaTable, write_deltalake
 from deltalake.transaction import AddAction
 
 from tests.contract.conftest import CODER, DEV, TESTER, WRITER
-from tests.support.lakes import write_lake
+from tests.support.lakes import arrow_rows, write_lake
 from tinyagi.domain.errors import InvalidInput, NotFound
 from tinyagi.domain.ids import ConversationId
 from tinyagi.domain.responses import Role
@@ -26,7 +26,6 @@ from tinyagi.pipeline.serve.archive import LakeArchive
 from tinyagi.pipeline.serve.lake_reader import PinnedFile, PinnedTable
 from tinyagi.pipeline.tables.catalog import find_table
 from tinyagi.pipeline.tables.model import Table
-from tinyagi.pipeline.tables.schema import arrow_schema
 from tinyagi.store.archive import ArchiveUnreadable
 
 DAY = date(2026, 3, 1)
@@ -93,9 +92,8 @@ async def test_internal_lines_can_be_left_out(archive: LakeArchive, tmp_path: Pa
 
 def append(lake: Lake, lines: list[dict[str, Any]]) -> None:
     """A commit that is not in the manifest."""
-    schema = arrow_schema(find_table("silver.agent_messages"))
-    rows = [{column: row.get(column) for column in schema.names} for row in lines]
-    write_deltalake(lake.path("silver.agent_messages"), pa.Table.from_pylist(rows, schema), mode="append")
+    rows = arrow_rows(find_table("silver.agent_messages"), lines)
+    write_deltalake(lake.path("silver.agent_messages"), rows, mode="append")
 
 
 class OpenedDays:
@@ -156,10 +154,9 @@ async def test_files_without_statistics_are_read(archive: LakeArchive, tmp_path:
     lines = [line(number, day=number // 10) for number in range(1, 31)]
     lake = write_lake(tmp_path / "lake", {"silver.agent_messages": lines})
     path = lake.path("silver.agent_messages")
-    schema = arrow_schema(find_table("silver.agent_messages"))
-    rows = [{column: row.get(column) for column in schema.names} for row in (line(100), line(101), line(102))]
+    rows = arrow_rows(find_table("silver.agent_messages"), (line(100), line(101), line(102)))
     file = f"date={DAY}/late.parquet"
-    pq.write_table(pa.Table.from_pylist(rows, schema).drop_columns("date"), path / file)
+    pq.write_table(rows.drop_columns("date"), path / file)
     handle = DeltaTable(path)
     late = AddAction(file, (path / file).stat().st_size, {"date": str(DAY)}, 0, data_change=True, stats="{}")
     handle.create_write_transaction([late], "append", handle.schema(), ["date"])

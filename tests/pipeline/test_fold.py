@@ -18,6 +18,7 @@ from tests.pipeline.tables import DAY
 from tests.pipeline.worlds import Whole, whole
 from tinyagi.pipeline.delta.snapshot import open_snapshot
 from tinyagi.pipeline.ingest.bronze import BRONZE
+from tinyagi.pipeline.instants import in_millis
 from tinyagi.pipeline.lake import Lake, LakeManifest, Pin, write_manifest
 from tinyagi.pipeline.progress import Progress
 from tinyagi.pipeline.spark.lake_session import LakeSession
@@ -119,9 +120,9 @@ def test_a_run_that_ends_in_a_later_slice_is_the_same(spark: SparkSession, home:
         read = valid_events(parsed_events(session.read(session.open(BRONZE))))
         begins = F.col("type") == "chain_step_start"
         begun = with_run_outcome(fold(_nothing(spark, runs), run_updates(read.where(begins)), runs))
-        stored = spark.createDataFrame([row.asDict() for row in begun.select(*schema.names).collect()], schema)
+        stored = spark.createDataFrame(begun.select(*schema.names).toArrow(), schema)
         ended = with_run_outcome(fold(stored, run_updates(read.where(~begins)), runs)).select(*schema.names)
-        found = sorted((row.asDict(recursive=True) for row in ended.collect()), key=lambda row: str(row["claim_id"]))
+        found = sorted(in_millis(ended.toArrow()).to_pylist(), key=lambda row: str(row["claim_id"]))
 
     assert found == rows_of(home.lake, "silver.runs")
     assert {row["outcome"] for row in stored.collect()} == {"running"}

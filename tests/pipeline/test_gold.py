@@ -16,7 +16,8 @@ from tinyagi.domain.instants import HOUR_MS, day_start
 from tinyagi.pipeline.lake import Lake
 from tinyagi.pipeline.tables.catalog import TABLES
 from tinyagi.pipeline.tables.gold import HISTOGRAM_EDGES
-from tinyagi.pipeline.transform.columns import arrival_day, day_of, histogram, hour_of, percentile, total_cost
+from tinyagi.pipeline.tables.model import FIRST_INSTANT, LAST_INSTANT
+from tinyagi.pipeline.transform.columns import arrival_day, day_of, histogram, hour_of, instant, percentile, total_cost
 from tinyagi.pipeline.transform.gold import fingerprint
 
 # The first test that needs the lakes also makes them.
@@ -98,15 +99,18 @@ def test_errors_of_one_shape_have_one_fingerprint(spark: SparkSession) -> None:
 def test_dates_are_kept_within_bounds(spark: SparkSession) -> None:
     now = 1_772_409_600_000
     instants = [(value,) for value in (-(2**62), 0, now - 1, now, now + 2 * 24 * HOUR_MS, 2**62, None)]
-    frame = spark.createDataFrame(instants, "at bigint")
+    frame = spark.createDataFrame(instants, "ms bigint").withColumn("at", instant(F.col("ms")))
 
-    rows = frame.select(day_of(F.col("at")), arrival_day(F.col("at"), now), hour_of(F.col("at"))).collect()
+    rows = frame.select(
+        day_of(F.col("at")), arrival_day(F.col("ms"), now), F.unix_millis(hour_of(F.col("at"))), F.unix_millis("at")
+    ).collect()
 
     assert [str(row[0]) for row in rows] == [
         "2020-01-01", "2020-01-01", "2026-03-01", "2026-03-02", "2026-03-04", "2100-01-01", "None",
     ]  # fmt: skip
     assert [str(row[1]) for row in rows][2:6] == ["2026-03-01", "2026-03-02", "2026-03-03", "2026-03-03"]
     assert [row[2] for row in rows][1:4] == [0, now - HOUR_MS, now]
+    assert [row[3] for row in rows] == [FIRST_INSTANT, *(value for (value,) in instants[1:5]), LAST_INSTANT, None]
 
 
 def _assert_alike(found: dict[str, Any], expected: dict[str, Any], name: str) -> None:

@@ -154,7 +154,7 @@ def _value(column: Column, number: int) -> Any:
     match column.type:
         case "string":
             return text
-        case "double" | "long" | "int":
+        case "double" | "long" | "int" | "timestamp":
             return number
         case "boolean":
             return True

@@ -10,11 +10,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.contract.conftest import CODER
-from tests.pipeline.bad_events import BACKWARD, FIRST_UNKNOWN, FUTURE, PAST, REASONS, WHEN
+from tests.pipeline.bad_events import BACKWARD, FIRST, FIRST_UNKNOWN, FUTURE, LAST, PAST, REASONS, WHEN
 from tests.pipeline.scenario import Home
-from tests.pipeline.support import DAY_MS, MONDAY, rows_of, run
+from tests.pipeline.support import DAY_MS, MONDAY, insert_events, rows_of, run
 from tests.pipeline.worlds import Whole, whole
 from tinyagi.pipeline.lake import Lake
+from tinyagi.pipeline.tables.model import FIRST_INSTANT, LAST_INSTANT
 
 # The first test that needs the lake also makes it.
 pytestmark = pytest.mark.timeout(900)
@@ -61,7 +62,9 @@ def test_invalid_events_do_not_change_silver(home: Whole) -> None:
     assert "odd" not in claims
     assert "backward" in claims
     assert not {9_901, 9_902} & lines
-    assert [number for number in messages if number >= FIRST_UNKNOWN] == [FIRST_UNKNOWN + place for place in (1, 2, 3)]
+    assert [number for number in messages if number >= FIRST_UNKNOWN] == [
+        FIRST_UNKNOWN + place for place in range(1, 6)
+    ]
     assert None not in messages
 
 
@@ -90,11 +93,26 @@ def test_dates_are_bounded_for_wrong_clocks(home: Whole) -> None:
         assert all(dt.date(2020, 1, 1) <= row["date"] <= tomorrow for row in rows_of(home.lake, name)), name
 
 
-def test_the_next_run_continues_after_a_wrong_clock(spark: SparkSession, home: Whole, tmp_path: Path) -> None:
-    """The last event of this lake is from the year 30000, and the next one changes no message."""
+def test_silver_has_times_of_the_years_1_to_9999(home: Whole) -> None:
+    by_id = {row["id"]: row for row in rows_of(home.lake, "silver.messages")}
+
+    places = {PAST: 1, FUTURE: 2, FIRST: 4, LAST: 5}
+    found = {label: by_id[FIRST_UNKNOWN + place]["created_at"] for label, place in places.items()}
+    assert found == {PAST: 5, FUTURE: LAST_INSTANT, FIRST: FIRST_INSTANT, LAST: LAST_INSTANT}
+
+
+@pytest.mark.parametrize("at", [None, -(2**62), 2**62 - 1])
+def test_the_next_run_continues_after_a_wrong_clock(
+    at: int | None, spark: SparkSession, home: Whole, tmp_path: Path
+) -> None:
+    """The last event of this lake is from the year 30000 or any other, and the next one changes no message."""
     lake, database = Lake(tmp_path / "lake"), tmp_path / "tinyagi.db"
     shutil.copytree(home.lake.folder, lake.folder)
     shutil.copyfile(home.database, database)
+
+    if at is not None:
+        insert_events(database, [{"type": "lane_held", "agent": "coder", "payload": "{}", "created_at": at}])
+        run(spark, lake, database)
 
     async def pause() -> int:
         async with await Home(database, MONDAY + 4 * DAY_MS).open() as store:

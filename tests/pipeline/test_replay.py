@@ -12,6 +12,7 @@ from tests.support.lakes import write_lake
 from tinyagi.domain.errors import DuplicateMessage, InvalidInput
 from tinyagi.domain.ids import AgentId, MessageId
 from tinyagi.domain.messages import NewMessage, Status
+from tinyagi.pipeline.instants import time_of
 from tinyagi.pipeline.lake import Lake
 from tinyagi.pipeline.manage.replay import ReplayMessage, Selection, fingerprint_of, plan_replay, send_replay
 from tinyagi.pipeline.transform.gold import dead_by_day, dead_letters
@@ -187,9 +188,10 @@ async def test_an_interrupted_or_repeated_replay_sends_nothing_twice(lake: Lake,
 
 
 def test_an_error_has_the_same_fingerprint_with_and_without_spark(spark: SparkSession) -> None:
-    rows = [(number, "coder", error, "message", "dead", 1, number, number) for number, error in enumerate(ERRORS)]
+    at = time_of(0)
+    rows = [(number, "coder", error, "message", "dead", 1, at, at) for number, error in enumerate(ERRORS)]
     columns = "id long, agent string, last_error string, error_kind string, status string, deaths long, "
-    messages = spark.createDataFrame(rows, columns + "created_at long, died_at long")
+    messages = spark.createDataFrame(rows, columns + "created_at timestamp, died_at timestamp")
 
     by_spark = {row["example_id"]: row["fingerprint"] for row in dead_letters(dead_by_day(messages)).collect()}
 

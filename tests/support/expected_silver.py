@@ -11,6 +11,7 @@ from tinyagi.domain.events import RecordedEvent
 
 Row = dict[str, Any]
 
+FIRST_MS, LAST_MS = -62_135_596_800_000, 253_402_300_799_999
 FIRST_DAY, LAST_DAY = date(2020, 1, 1), date(2100, 1, 1)
 OUTCOMES = {
     "message_failed": "failed",
@@ -58,6 +59,10 @@ def expected_silver(events: Sequence[RecordedEvent]) -> ExpectedSilver:
         _finish_run(run)
     for number, row in expected.tables.responses.items():
         expected.responses[number] = row | {"delivery_ms": elapsed(row["created_at"], row["acked_at"])}
+    lines = (expected.tables.agent_messages, expected.tables.chat_messages)
+    for rows in (expected.messages, expected.runs, expected.responses, *lines):
+        for row in rows.values():
+            row |= {name: _within_years(value) for name, value in row.items() if name.endswith("_at")}
     return expected
 
 
@@ -65,6 +70,11 @@ def day_of(instant: int) -> date:
     """The UTC date, kept within bounds for wrong clocks."""
     low, high = (int(datetime(day.year, 1, 1, tzinfo=UTC).timestamp()) for day in (FIRST_DAY, LAST_DAY))
     return datetime.fromtimestamp(min(max(instant / 1000, low), high), UTC).date()
+
+
+def _within_years(instant: int | None) -> int | None:
+    """The lake has times of the years 1 to 9999 only."""
+    return None if instant is None else min(max(instant, FIRST_MS), LAST_MS)
 
 
 def elapsed(start: int | None, end: int | None) -> int | None:

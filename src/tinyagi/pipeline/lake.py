@@ -13,6 +13,8 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
+from functools import reduce
+from operator import and_
 from pathlib import Path
 from typing import Final
 
@@ -22,9 +24,9 @@ from deltalake import DeltaTable
 
 from tinyagi.domain.errors import NotFound
 from tinyagi.pipeline.errors import LakeBroken, LakeBusy
+from tinyagi.pipeline.instants import During, in_millis, stored_schema
 from tinyagi.pipeline.tables.catalog import find_table
 from tinyagi.pipeline.tables.model import DATE
-from tinyagi.pipeline.tables.schema import arrow_schema
 from tinyagi.settings.home import Home, find_home
 from tinyagi.system.files import make_folder, private_files, put_in_place, write_aside
 
@@ -96,12 +98,20 @@ class Lake:
         *,
         columns: Sequence[str] | None = None,
         where: pc.Expression | None = None,
+        during: During | None = None,
         as_of: int | datetime | None = None,
     ) -> pa.Table:
-        """Rows of a table, filtered during the scan. A column that an older lake lacks is null."""
-        schema = arrow_schema(find_table(name))
-        dataset = self.delta(name, as_of=as_of).to_pyarrow_dataset(schema=schema)
-        return dataset.to_table(columns=list(columns or schema.names), filter=where)
+        """Rows of a table, filtered during the scan, with instants in milliseconds.
+
+        A column that an older lake lacks is null.
+        """
+        handle = self.delta(name, as_of=as_of)
+        schema = stored_schema(find_table(name), handle)
+        chosen = [each for each in (where, None if during is None else during.expression(schema)) if each is not None]
+        found = handle.to_pyarrow_dataset(schema=schema).to_table(
+            columns=list(columns or schema.names), filter=reduce(and_, chosen) if chosen else None
+        )
+        return in_millis(found)
 
 
 def table(name: str, *, as_of: int | datetime | None = None, home: Home | None = None) -> DeltaTable:

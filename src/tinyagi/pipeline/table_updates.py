@@ -16,11 +16,12 @@ from pyspark.sql import functions as F
 from tinyagi.domain.instants import DAY_MS, day_start
 from tinyagi.pipeline.delta.commit import Committed
 from tinyagi.pipeline.delta.snapshot import DataFile, Snapshot
+from tinyagi.pipeline.instants import time_of
 from tinyagi.pipeline.spark.lake_session import LakeSession, WritePlan, dates_in
 from tinyagi.pipeline.tables import gold, silver
 from tinyagi.pipeline.tables.catalog import EVENTS
 from tinyagi.pipeline.tables.gold import AGENT_HOURLY, ALERTS
-from tinyagi.pipeline.tables.model import DATE, FIRST_DATE, LAST_DATE, Table
+from tinyagi.pipeline.tables.model import DATE, FIRST_DATE, FIRST_INSTANT, LAST_DATE, LAST_INSTANT, Table
 from tinyagi.pipeline.tables.silver import MESSAGES, RUNS
 from tinyagi.pipeline.transform.alerts import USUAL_DAYS, alerts, touched_dates
 from tinyagi.pipeline.transform.columns import day_of
@@ -261,18 +262,18 @@ def keys_of(rows: DataFrame, table: Table) -> pa.ChunkedArray:
 
 
 def newest_instant(bronze: Snapshot) -> int | None:
-    """The latest `created_at` in bronze, capped by the end of its last partition: clocks may be wrong."""
+    """The latest `created_at` in bronze, kept within the partitions: clocks may be wrong."""
     newest = [int(file.statistics.maximum["created_at"]) for file in bronze.files]
     days = [_end_of(file.date) for file in bronze.files if file.date is not None]
-    return min(max(newest), max(days)) if newest and days else None
+    return max(min(max(newest), max(days)), day_start(FIRST_DATE)) if newest and days else None
 
 
 def _instant_of(session: LakeSession, event: int) -> int | None:
-    """When the last event up to this id was recorded, capped by its partition; None when there is none."""
+    """When the last event up to this id was recorded, within its partition; None when there is none."""
     bronze = session.open(EVENTS.name)
     known = session.read(bronze, bronze.reaching("id", event, event)).where(F.col("id") <= event)
     found = known.agg(F.max_by(F.struct("created_at", DATE), "id")).collect()[0][0] if event else None
-    return None if found is None else min(found["created_at"], _end_of(found[DATE]))
+    return None if found is None else max(min(found["created_at"], _end_of(found[DATE])), day_start(found[DATE]))
 
 
 def _alerts(session: LakeSession, dates: frozenset[dt.date], until: int) -> DataFrame:
@@ -281,7 +282,7 @@ def _alerts(session: LakeSession, dates: frozenset[dt.date], until: int) -> Data
     recent = [file for file in hourly.files if file.date is not None and file.date >= since]
     return alerts(
         session.read(hourly, recent),
-        session.read(messages, messages.reaching("created_at", day_start(since))),
+        session.read(messages, messages.reaching("created_at", time_of(day_start(since)))),
         dates=dates,
         until=until,
     )
@@ -295,8 +296,8 @@ def _end_of(day: dt.date) -> int:
     return day_start(day) + DAY_MS - 1
 
 
-def _bounds(day: dt.date) -> tuple[int, int]:
+def _bounds(day: dt.date) -> tuple[dt.datetime, dt.datetime]:
     """The instants of a day; the first and the last partition also hold everything beyond them."""
-    low = day_start(day) if day > FIRST_DATE else -(2**63)
-    high = day_start(day) + DAY_MS - 1 if day < LAST_DATE else 2**63 - 1
+    low = time_of(day_start(day) if day > FIRST_DATE else FIRST_INSTANT)
+    high = time_of(_end_of(day) if day < LAST_DATE else LAST_INSTANT)
     return low, high

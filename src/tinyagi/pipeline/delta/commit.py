@@ -18,7 +18,16 @@ from deltalake import Schema as DeltaSchema
 from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import AddAction, RemoveAction
 
-from tinyagi.pipeline.delta.snapshot import APP, DataFile, FileStatistics, Snapshot, repair, statistics_of, sync_version
+from tinyagi.pipeline.delta.snapshot import (
+    APP,
+    DataFile,
+    FileStatistics,
+    Snapshot,
+    differs,
+    repair,
+    statistics_of,
+    sync_version,
+)
 from tinyagi.pipeline.errors import LakeBroken, LakeChanged
 from tinyagi.pipeline.lake import Lake
 from tinyagi.pipeline.tables.catalog import TABLES
@@ -110,6 +119,10 @@ def commit(snapshot: Snapshot, change: Change, *, moved: Callable[[], None] = la
 
 
 def _check(snapshot: Snapshot, change: Change) -> None:
+    if change.staged is not None and differs(snapshot.table, snapshot.handle):
+        raise LakeBroken(
+            f"{snapshot.table.name} is from an earlier version and stores other types. Run `tinyagi pipeline run`."
+        )
     known = {file.path for file in snapshot.files}
     unknown = [file.path for file in change.replaced if file.path not in known]
     if unknown:

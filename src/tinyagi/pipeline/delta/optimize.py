@@ -11,7 +11,7 @@ import pyarrow.dataset as ds
 
 from tinyagi.pipeline.delta.commit import Change, Staged, commit, staging
 from tinyagi.pipeline.delta.parquet_files import FilesByDay
-from tinyagi.pipeline.delta.snapshot import DataFile, Snapshot, open_snapshot
+from tinyagi.pipeline.delta.snapshot import DataFile, Snapshot, differs, open_snapshot
 from tinyagi.pipeline.lake import Lake
 from tinyagi.pipeline.tables.catalog import TABLES
 from tinyagi.pipeline.tables.model import DATE
@@ -34,6 +34,9 @@ def compact(lake: Lake, *, all_days: bool = False) -> dict[str, int]:
 
 
 def _compact(snapshot: Snapshot, *, all_days: bool) -> int:
+    if differs(snapshot.table, snapshot.handle):
+        # The next run rebuilds the table. Arrow would read its instants as microseconds.
+        return 0
     small = Counter(file.date for file in snapshot.files if file.size < SMALL_BYTES)
     most = 1 if all_days else MOST_SMALL_FILES
     crowded = {day for day, files in small.items() if files > most and day is not None}

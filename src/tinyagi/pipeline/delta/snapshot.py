@@ -6,26 +6,26 @@ import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from deltalake import DeltaTable
+from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Transaction
 from deltalake import Schema as DeltaSchema
 
 from tinyagi.pipeline.lake import Lake
 from tinyagi.pipeline.tables.catalog import find_table
-from tinyagi.pipeline.tables.model import DATE, Table
+from tinyagi.pipeline.tables.model import DATE, TIMESTAMP, Table
 from tinyagi.pipeline.tables.schema import arrow_schema
 from tinyagi.system.files import make_folder, sync
 
 APP: Final = "tinyagi"
 """The application id under which a table's log stores its last event id, as a transaction version."""
 
-Bound = int | float | str
+Bound = int | float | str | dt.datetime
 
-_BOUNDED: Final = frozenset({"long", "int", "string"})
+_BOUNDED: Final = frozenset({"long", "int", "string", TIMESTAMP})
 _LONGEST_BOUND: Final = 128
 """Characters; a longer text is not stored as a bound."""
 
@@ -36,8 +36,9 @@ _HINT: Final = "_last_checkpoint"
 @dataclass(frozen=True, slots=True)
 class FileStatistics:
     rows: int
-    minimum: Mapping[str, Bound] = field(default_factory=dict)
-    maximum: Mapping[str, Bound] = field(default_factory=dict)
+    minimum: Mapping[str, Any] = field(default_factory=dict)
+    """A `Bound` of the column's own type."""
+    maximum: Mapping[str, Any] = field(default_factory=dict)
     nulls: Mapping[str, int] = field(default_factory=dict)
 
     def to_json(self) -> str:
@@ -47,8 +48,14 @@ class FileStatistics:
                 "minValues": dict(self.minimum),
                 "maxValues": dict(self.maximum),
                 "nullCount": dict(self.nulls),
-            }
+            },
+            default=_in_the_log,
         )
+
+
+def _in_the_log(time: dt.datetime) -> str:
+    """A bound as Delta writes it. Readers allow for the microseconds that are cut off."""
+    return time.astimezone(dt.UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,24 +121,52 @@ def _snapshot(table: Table, folder: Path, handle: DeltaTable) -> Snapshot:
 def _created(table: Table, folder: Path) -> DeltaTable:
     if not DeltaTable.is_deltatable(str(folder)):
         make_folder(folder, 0o700)
-        handle = DeltaTable.create(
-            folder,
-            DeltaSchema.from_arrow(arrow_schema(table)),
-            partition_by=[DATE],
-            name=table.name,
-            description=table.meaning,
-            configuration={
-                # Every run commits to every table, so a log without checkpoints soon opens slowly.
-                "delta.checkpointInterval": "20",
-                "delta.logRetentionDuration": "interval 7 days",
-                # For files that other writers add.
-                "delta.dataSkippingStatsColumns": ",".join(sorted(bounded_columns(table))),
-            },
-        )
-        sync_version(folder, handle.version())
+        handle = _create(table, folder, "error")
         sync(folder)
         return handle
     return DeltaTable(folder)
+
+
+def has_old_types(lake: Lake, name: str) -> bool:
+    """True when the newest version of the table stores a column in another type than declared."""
+    return lake.exists(name) and differs(find_table(name), lake.newest(name))
+
+
+def differs(table: Table, handle: DeltaTable) -> bool:
+    """True when this version of the table stores a column in another type than declared."""
+    declared = {field.name: field.type for field in DeltaSchema.from_arrow(arrow_schema(table)).fields}
+    return any(field.type != declared.get(field.name, field.type) for field in handle.schema().fields)
+
+
+def renew(lake: Lake, name: str) -> None:
+    """Empty the table and give it the declared schema, in one commit; earlier versions stay readable.
+
+    It includes no event afterwards, so the next update rebuilds it. Call it under the writer lock only.
+    """
+    _create(find_table(name), lake.path(name), "overwrite")
+
+
+def _create(table: Table, folder: Path, mode: Literal["error", "overwrite"]) -> DeltaTable:
+    handle = DeltaTable.create(
+        folder,
+        DeltaSchema.from_arrow(arrow_schema(table)),
+        mode=mode,
+        partition_by=[DATE],
+        name=table.name,
+        description=table.meaning,
+        configuration={
+            # Every run commits to every table, so a log without checkpoints soon opens slowly.
+            "delta.checkpointInterval": "20",
+            "delta.logRetentionDuration": "interval 7 days",
+            # For files that other writers add.
+            "delta.dataSkippingStatsColumns": ",".join(sorted(bounded_columns(table))),
+        },
+        commit_properties=CommitProperties(max_commit_retries=0, app_transactions=[Transaction(APP, 0)]),
+        # As for every commit: `vacuum` deletes old entries.
+        post_commithook_properties=PostCommitHookProperties(cleanup_expired_logs=False),
+    )
+    sync_version(folder, handle.version())
+    return handle
 
 
 def _evolve(handle: DeltaTable, table: Table, folder: Path) -> None:
@@ -161,14 +196,17 @@ def _overlaps(statistics: FileStatistics, column: str, low: Bound, high: Bound |
     if smallest is None or largest is None:
         # All values are null, or the file has no statistics.
         return statistics.nulls.get(column) != statistics.rows
-    return largest >= low and (high is None or smallest <= high)  # type: ignore[operator]
+    if isinstance(low, dt.datetime) and not isinstance(smallest, dt.datetime):
+        # An older lake stores this instant as milliseconds.
+        return True
+    return largest >= low and (high is None or smallest <= high)
 
 
 def _any_between(keys: Sequence[object], statistics: FileStatistics, column: str) -> bool:
     smallest, largest = statistics.minimum.get(column), statistics.maximum.get(column)
     if smallest is None or largest is None:
         return True
-    return bisect.bisect_left(keys, smallest) < bisect.bisect_right(keys, largest)  # type: ignore[type-var]
+    return bisect.bisect_left(keys, smallest) < bisect.bisect_right(keys, largest)
 
 
 def bounded_columns(table: Table) -> frozenset[str]:

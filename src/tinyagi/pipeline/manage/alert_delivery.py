@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from tinyagi.domain.instants import DAY_MS, HOUR_MS, utc_day
 from tinyagi.domain.responses import NewResponse
+from tinyagi.pipeline.instants import During
 from tinyagi.pipeline.lake import Lake, between
 from tinyagi.pipeline.tables.gold import ALERTS
 from tinyagi.pipeline.tables.silver import RESPONSES
@@ -103,8 +104,9 @@ def _young(lake: Lake, now: int) -> list[AlertRow]:
     if not _exists(lake, ALERTS.name):
         return []
     oldest = now - YOUNG
-    where = between(utc_day(oldest - HOUR_MS), dt.date.max) & (pc.field("hour") + HOUR_MS > oldest)
-    rows = lake.rows(ALERTS.name, columns=AlertRow._fields, where=where).to_pylist()
+    recent = between(utc_day(oldest - HOUR_MS), dt.date.max)
+    hours = During("hour", first=oldest - HOUR_MS + 1)
+    rows = lake.rows(ALERTS.name, columns=AlertRow._fields, where=recent, during=hours).to_pylist()
     return [AlertRow(**row) for row in rows]
 
 

@@ -19,6 +19,7 @@ from tinyagi.domain.errors import InvalidInput
 from tinyagi.domain.messages import ROOM_CHANNEL, Status
 from tinyagi.domain.responses import paths_in
 from tinyagi.pipeline.forget.erasures import erasures_of, is_erased
+from tinyagi.pipeline.instants import During
 from tinyagi.pipeline.lake import Lake
 from tinyagi.pipeline.tables.gold import ERROR_EXCERPT, ERROR_VARIABLE_PARTS
 from tinyagi.pipeline.tables.silver import MESSAGES
@@ -149,10 +150,7 @@ def _originals(lake: Lake, selection: Selection) -> list[dict[str, Any]]:
         where &= (pc.field("hop") == 0) & pc.field("from_agent").is_null() & (pc.field("channel") != ROOM_CHANNEL)
     if selection.ids:
         where &= pc.field("id").isin(list(selection.ids))
-    if selection.since is not None:
-        where &= pc.field("created_at") >= selection.since
-    if selection.until is not None:
-        where &= pc.field("created_at") < selection.until
+    arrived = During("created_at", selection.since, None if selection.until is None else selection.until - 1)
     exact = {
         "conversation_id": selection.conversation,
         "agent": selection.agent,
@@ -161,7 +159,7 @@ def _originals(lake: Lake, selection: Selection) -> list[dict[str, Any]]:
     for column, value in exact.items():
         if value is not None:
             where &= pc.field(column) == value
-    rows: list[dict[str, Any]] = lake.rows(MESSAGES.name, columns=_COLUMNS, where=where).to_pylist()
+    rows: list[dict[str, Any]] = lake.rows(MESSAGES.name, columns=_COLUMNS, where=where, during=arrived).to_pylist()
     if selection.fingerprint is not None:
         rows = [row for row in rows if row["last_error"] and fingerprint_of(row["last_error"]) == selection.fingerprint]
     return sorted(rows, key=lambda row: int(row["id"]))

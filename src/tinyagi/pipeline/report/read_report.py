@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from tinyagi.domain.instants import DAY_MS, HOUR_MS, utc_day
 from tinyagi.domain.messages import ROOM_CHANNEL
 from tinyagi.pipeline.errors import LakeBroken
+from tinyagi.pipeline.instants import in_millis
 from tinyagi.pipeline.lake import Lake, LakeManifest, between
 from tinyagi.pipeline.report.agent_hours import AGENT_HOUR_COLUMNS, TOP, AgentHours, Row
 from tinyagi.pipeline.report.model import (
@@ -66,7 +67,7 @@ class GoldReader:
         if name not in self.missing:
             self.missing.append(name)
         schema = arrow_schema(find_table(name))
-        return pa.schema([schema.field(column) for column in columns]).empty_table()
+        return in_millis(pa.schema([schema.field(column) for column in columns]).empty_table())
 
 
 def read_report(lake: Lake, *, days: int, now: int) -> Report:

@@ -16,7 +16,7 @@ from tinyagi.domain.responses import ChatMessage, HistoryEntry, Role
 from tinyagi.domain.traces import ConversationSummary
 from tinyagi.pipeline.serve.lake_reader import ASCENDING, DESCENDING, Order, PinnedLake, PinnedTable, Row, plain_rows
 from tinyagi.pipeline.tables.gold import AGENT_HOURLY, ALERTS, CHANNEL_DAILY, CONVERSATIONS, DEAD_LETTERS, HANDOFF_EDGES
-from tinyagi.pipeline.tables.model import DATE, Table
+from tinyagi.pipeline.tables.model import DATE, INSTANT, TIMESTAMP, Column, Table
 from tinyagi.pipeline.tables.silver import AGENT_MESSAGES, CHAT_MESSAGES
 from tinyagi.store.archive import Analytics, Field, TableSummary
 
@@ -86,9 +86,15 @@ def analytics(
     found = table.newest_by_day(where, _order(declared), limit, table.of_days(since, until))
     return Analytics(
         _summary(lake, table),
-        tuple(Field(column.name, column.type, column.unit, column.meaning) for column in declared.all_columns),
+        tuple(map(_field, declared.all_columns)),
         tuple(plain_rows(_fit_for_json(found))),
     )
+
+
+def _field(column: Column) -> Field:
+    """As the rows have it: instants in milliseconds."""
+    kind, unit = ("long", INSTANT) if column.type == TIMESTAMP else (column.type, column.unit)
+    return Field(column.name, kind, unit, column.meaning)
 
 
 def _entry(row: Row) -> HistoryEntry:

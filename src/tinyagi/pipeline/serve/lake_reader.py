@@ -13,13 +13,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.fs as pafs
+from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from tinyagi.pipeline.errors import LakeBroken
+from tinyagi.pipeline.instants import During, in_millis, stored_schema
 from tinyagi.pipeline.lake import Lake, LakeManifest, Pin
 from tinyagi.pipeline.tables.catalog import find_table
 from tinyagi.pipeline.tables.model import DATE, Table
-from tinyagi.pipeline.tables.schema import arrow_schema
 from tinyagi.store.archive import ArchiveUnreadable
 
 Answer = TypeVar("Answer")
@@ -52,9 +53,10 @@ class PinnedTable:
     def __init__(self, lake: Lake, table: Table, pin: Pin) -> None:
         self.table = table
         self.pin = pin
-        self._schema = arrow_schema(table)
+        handle = lake.delta(table.name, as_of=pin.version)
+        self._schema = stored_schema(table, handle)
         # `newest_by_day` needs the files grouped by day, last day first.
-        self.files = sorted(_files(lake, table, pin), key=lambda file: file.day, reverse=True)
+        self.files = sorted(_files(lake, table, handle), key=lambda file: file.day, reverse=True)
 
     @property
     def rows(self) -> int:
@@ -68,10 +70,14 @@ class PinnedTable:
     def scan(
         self, files: Iterable[PinnedFile], where: pc.Expression | None = None, columns: Sequence[str] | None = None
     ) -> pa.Table:
-        """Rows of these files; a column that an older file lacks is null."""
+        """Rows of these files, with instants in milliseconds; a column that an older file lacks is null."""
         fragments = [file.fragment for file in files]
         found = ds.FileSystemDataset(fragments, self._schema, ds.ParquetFileFormat())
-        return found.to_table(columns=list(columns or self._schema.names), filter=where)
+        return in_millis(found.to_table(columns=list(columns or self._schema.names), filter=where))
+
+    def during(self, column: str, first: int | None, last: int | None) -> pc.Expression:
+        """A filter on an instant: from `first` to `last` in ms, both included; None is no limit."""
+        return During(column, first, last).expression(self._schema)
 
     def newest_by_id(self, where: pc.Expression, *, since: int, before: int | None, limit: int) -> list[Row]:
         """Rows between two ids, highest first, from as few files as the statistics allow."""
@@ -86,7 +92,7 @@ class PinnedTable:
         ]
         # Files without statistics may hold any id, so they come first.
         files.sort(key=lambda file: (file.highest is None, file.highest or 0), reverse=True)
-        found = self._schema.empty_table()
+        found = in_millis(self._schema.empty_table())
         for batch in _doubling_batches(files):
             if found.num_rows == limit and _ends_below(batch[0], found["id"][-1].as_py()):
                 break
@@ -99,7 +105,7 @@ class PinnedTable:
     ) -> pa.Table:
         """Rows of these files, last day first, then in this order, from as few days as needed."""
         days = [list(of_day) for _, of_day in groupby(files, key=lambda file: file.day)]
-        found = self._schema.empty_table()
+        found = in_millis(self._schema.empty_table())
         for batch in _doubling_batches(days):
             found = pa.concat_tables([found, self.scan([file for day in batch for file in day], where)])
             if found.num_rows >= limit:
@@ -174,12 +180,12 @@ class LakeReader:
             self._tables.clear()
 
 
-def _files(lake: Lake, table: Table, pin: Pin) -> Iterator[PinnedFile]:
+def _files(lake: Lake, table: Table, handle: DeltaTable) -> Iterator[PinnedFile]:
     # These fragments know only their day. Those of deltalake also carry column statistics, and a truncated bound would
     # hide rows.
     local = pafs.SubTreeFileSystem(str(lake.path(table.name)), pafs.LocalFileSystem())
     file_format = ds.ParquetFileFormat(default_fragment_scan_options=ds.ParquetFragmentScanOptions(pre_buffer=True))
-    actions = pa.table(lake.delta(table.name, as_of=pin.version).get_add_actions(flatten=True))
+    actions = pa.table(handle.get_add_actions(flatten=True))
     for action in actions.to_pylist():
         day = action[f"partition.{DATE}"]
         fragment = file_format.make_fragment(

@@ -48,14 +48,11 @@ def traced_messages(
     if found is None or messages is None or runs is None:
         return ()
     summary = _find(found, conversation, started_at)
-    if summary is None:
+    if summary is None or summary["started_at"] is None:
         return ()
-    belongs = (pc.field("conversation_id") == conversation) & (
-        pc.field("conversation_started_at") == summary["started_at"]
-    )
     day = summary["date"]
-    rows = [row for row in _on(messages, day, belongs) if row["status"] != _DELETED]
-    own_runs = _on(runs, day, belongs)
+    rows = [row for row in _on(messages, day, summary) if row["status"] != _DELETED]
+    own_runs = _on(runs, day, summary)
     team = summary["team"] or next((run["team"] for run in own_runs if run["team"]), None)
     attempts = _Attempts(own_runs)
     incomplete = [row for row in rows if (row["runs"] or 0) > len(attempts.runs_of(row["id"]))]
@@ -72,15 +69,19 @@ def _find(table: PinnedTable, conversation: str, started_at: int | None) -> Row 
     where = pc.field("conversation_id") == conversation
     files = table.files
     if started_at is not None:
-        where &= pc.field("started_at") == started_at
+        where &= table.during("started_at", started_at, started_at)
         day = max(FIRST_DATE, utc_day(started_at))
         files = table.of_days(day, day)
     newest = plain_rows(table.newest_by_day(where, [("started_at", DESCENDING)], 1, files))
     return newest[0] if newest else None
 
 
-def _on(table: PinnedTable, day: date, where: pc.Expression) -> list[Row]:
-    return plain_rows(table.scan(table.of_days(day, day), where))
+def _on(table: PinnedTable, day: date, conversation: Row) -> list[Row]:
+    """The rows of the conversation."""
+    start = conversation["started_at"]
+    belongs = pc.field("conversation_id") == conversation["conversation_id"]
+    belongs &= table.during("conversation_started_at", start, start)
+    return plain_rows(table.scan(table.of_days(day, day), belongs))
 
 
 def _shared_runs(table: PinnedTable, messages: Sequence[Row], known: Set[str]) -> list[Row]:
@@ -88,8 +89,7 @@ def _shared_runs(table: PinnedTable, messages: Sequence[Row], known: Set[str]) -
     first = min(row["created_at"] for row in messages)
     last = max(row["updated_at"] for row in messages)
     day = max(FIRST_DATE, utc_day(last))
-    started = pc.field("started_at")
-    runs = table.scan(table.of_days(None, day), (started >= first) & (started <= last))
+    runs = table.scan(table.of_days(None, day), table.during("started_at", first, last))
     ids = runs["ids"].combine_chunks()
     shared = pc.is_in(pc.list_flatten(ids), pa.array([row["id"] for row in messages], pa.int64()))
     places = pc.unique(pc.list_parent_indices(ids).filter(shared))

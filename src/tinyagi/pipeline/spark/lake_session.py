@@ -9,16 +9,18 @@ from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from tinyagi.pipeline.delta.commit import Change, Committed, Staged, commit, remove_leftovers, staging
 from tinyagi.pipeline.delta.parquet_files import WRITTEN_DDL, FilesByDay
 from tinyagi.pipeline.delta.snapshot import DataFile, Snapshot, open_pinned, open_snapshot
 from tinyagi.pipeline.errors import LakeBroken, LakeChanged
+from tinyagi.pipeline.instants import stored_schema
 from tinyagi.pipeline.lake import Lake, writer_lock
 from tinyagi.pipeline.progress import Progress
 from tinyagi.pipeline.spark.session import SparkSetup, open_spark
 from tinyagi.pipeline.tables.model import DATE
-from tinyagi.pipeline.transform.columns import spark_schema
+from tinyagi.pipeline.transform.columns import instant, spark_schema
 
 ATTEMPTS: Final = 3
 
@@ -119,7 +121,11 @@ def read_files(spark: SparkSession, snapshot: Snapshot, files: Iterable[DataFile
     schema = spark_schema(snapshot.table)
     if not locations:
         return spark.createDataFrame([], schema)
-    return spark.read.schema(schema).option("basePath", str(snapshot.folder)).parquet(*locations)
+    stored = from_arrow_schema(stored_schema(snapshot.table, snapshot.handle))
+    rows = spark.read.schema(stored).option("basePath", str(snapshot.folder)).parquet(*locations)
+    # An older lake stores instants as milliseconds.
+    old = [field.name for field, known in zip(schema, stored, strict=True) if field.dataType != known.dataType]
+    return rows.withColumns({name: instant(F.col(name)) for name in old}) if old else rows
 
 
 @contextmanager

@@ -40,7 +40,8 @@ code:
 lists the columns of one. [Use the lake](../howto/use-the-lake.md) shows how to query them,
 [The pipeline](../explanation/pipeline.md) explains the design.
 
-Instants are milliseconds since 1970 in UTC, in columns of type `long`: `timestamp_millis(started_at)` converts one to a
+Instants in silver and gold are timestamps in UTC, between the years 1 and 9999. Bronze, quarantine and ops have
+milliseconds since 1970 in columns of type `long`, as recorded: `timestamp_millis(created_at)` converts one to a
 timestamp. Days and hours are in UTC. Personal columns may hold texts or names of people. A null value is unknown or has
 not happened yet.
 """

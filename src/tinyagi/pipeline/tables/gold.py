@@ -7,7 +7,7 @@ histogram edges and the patterns of an error fingerprint.
 from typing import Final
 
 from tinyagi.domain.messages import RESERVED_CHANNELS
-from tinyagi.pipeline.tables.model import INSTANT, MS, Column, Kept, Table
+from tinyagi.pipeline.tables.model import MS, TIMESTAMP, UTC, Column, Kept, Table
 
 PROGRAM_CHANNELS: Final = RESERVED_CHANNELS
 """Channels whose senders are the program or an agent, never a person."""
@@ -49,7 +49,7 @@ AGENT_HOURLY: Final = Table(
     date="the hour",
     columns=(
         Column("agent", "string", "The agent that ran."),
-        Column("hour", "long", "The start of the hour in which the runs ended.", INSTANT),
+        Column("hour", TIMESTAMP, "The start of the hour in which the runs ended.", UTC),
         Column("runs", "long", "Runs that ended."),
         Column("completed", "long", "Runs that gave an answer."),
         Column(
@@ -78,8 +78,8 @@ CONVERSATIONS: Final = Table(
     date="its start",
     columns=(
         Column("conversation_id", "string", "Its id: the `message_id` of its first message."),
-        Column("started_at", "long", "When it started.", INSTANT),
-        Column("updated_at", "long", "When it last changed.", INSTANT),
+        Column("started_at", TIMESTAMP, "When it started.", UTC),
+        Column("updated_at", TIMESTAMP, "When it last changed.", UTC),
         Column("first_id", "long", "`messages.id` of its first message."),
         Column("team", "string", "The team it belongs to."),
         Column("channel", "string", "The channel it came from."),
@@ -157,8 +157,8 @@ DEAD_LETTERS: Final = Table(
         Column("error", "string", "The first line of one such error.", personal=True),
         Column("messages", "long", "Messages that died of this error."),
         Column("still_dead", "long", "Messages that are still dead: neither retried nor deleted."),
-        Column("first_at", "long", "The first death.", INSTANT),
-        Column("last_at", "long", "The last death.", INSTANT),
+        Column("first_at", TIMESTAMP, "The first death.", UTC),
+        Column("last_at", TIMESTAMP, "The last death.", UTC),
         Column("example_id", "long", "`messages.id` of one of them."),
     ),
 )
@@ -178,7 +178,7 @@ ALERTS: Final = Table(
             "above the median of those hours; `backlog`: the messages waiting in its lane increased hour after hour.",
         ),
         Column("agent", "string", "The agent it is about."),
-        Column("hour", "long", "The start of the hour.", INSTANT),
+        Column("hour", TIMESTAMP, "The start of the hour.", UTC),
         Column("value", "double", "The measured value: USD, a share of runs, ms, or messages, depending on the rule."),
         Column(
             "usual",
@@ -202,7 +202,7 @@ MEMORY_CHUNKS: Final = Table(
         Column("role", "string", "`user` or `assistant`."),
         Column("message_id", "string", "The message it belongs to."),
         Column("conversation_id", "string", "The conversation it belongs to."),
-        Column("created_at", "long", "When it was written.", INSTANT),
+        Column("created_at", TIMESTAMP, "When it was written.", UTC),
         Column(
             "text", "string", "About 120 words, the first 30 of them repeated from the piece before.", personal=True
         ),

@@ -34,7 +34,7 @@ class Kept(StrEnum):
 class Column:
     name: str
     type: str
-    """`long`, `int`, `double`, `string`, `boolean`, `date`, or `array<…>` and `struct<name:type,…>` of these."""
+    """`long`, `int`, `double`, `string`, `boolean`, `date`, `timestamp`; or an `array<…>` or `struct<name:type,…>`."""
     meaning: str
     unit: str = ""
     personal: bool = False
@@ -48,6 +48,10 @@ FIRST_DATE: Final = dt.date(2020, 1, 1)
 """The first partition. An earlier instant came from a wrong clock."""
 LAST_DATE: Final = dt.date(2100, 1, 1)
 """The last partition."""
+FIRST_INSTANT: Final = -62_135_596_800_000
+"""The first timestamp, in ms: the start of the year 1."""
+LAST_INSTANT: Final = 253_402_300_799_999
+"""The last timestamp, in ms: the end of the year 9999, beyond which Python has no dates."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,4 +79,9 @@ class Table:
 
 MS: Final = "ms"
 INSTANT: Final = "ms since 1970 UTC"
+"""The unit of an instant in bronze, quarantine and ops, which keep what was recorded."""
+TIMESTAMP: Final = "timestamp"
+"""The type of an instant in silver and gold, in microseconds, so that every reader of Delta sees a time."""
+UTC: Final = "UTC"
+"""The unit of a timestamp."""
 LAST_EVENT_ID: Final = Column("last_event_id", "long", "The latest event included in this row.", merge=Merge.MAX)

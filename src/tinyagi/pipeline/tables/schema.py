@@ -13,6 +13,7 @@ _SIMPLE: Final = {
     "string": pa.string(),
     "boolean": pa.bool_(),
     "date": pa.date32(),
+    "timestamp": pa.timestamp("us", tz="UTC"),
 }
 
 

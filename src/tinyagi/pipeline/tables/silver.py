@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from tinyagi.pipeline.tables.model import INSTANT, LAST_EVENT_ID, MS, Column, Kept, Merge, Table
+from tinyagi.pipeline.tables.model import LAST_EVENT_ID, MS, TIMESTAMP, UTC, Column, Kept, Merge, Table
 
 _CONVERSATION_START: Final = "the start of the conversation"
 
@@ -18,7 +18,7 @@ MESSAGES: Final = Table(
             "message_id", "string", "The id its client gave it; may be reused after it is pruned.", merge=Merge.FIRST
         ),
         Column("conversation_id", "string", "The conversation it belongs to.", merge=Merge.FIRST),
-        Column("conversation_started_at", "long", "When that conversation started.", INSTANT, merge=Merge.FIRST),
+        Column("conversation_started_at", TIMESTAMP, "When that conversation started.", UTC, merge=Merge.FIRST),
         Column(
             "conversation_team",
             "string",
@@ -51,15 +51,21 @@ MESSAGES: Final = Table(
         Column("retry_count", "int", "Attempts used since the last retry by a person.", merge=Merge.LAST),
         Column("last_error", "string", "Why its last attempt failed.", personal=True, merge=Merge.LAST),
         Column("error_kind", "string", "The kind of that error.", merge=Merge.LAST),
-        Column("available_at", "long", "It does not run before this time; 0 means at once.", INSTANT, merge=Merge.LAST),
+        Column(
+            "available_at",
+            TIMESTAMP,
+            "It does not run before this time; the start of 1970 means at once.",
+            UTC,
+            merge=Merge.LAST,
+        ),
         Column("answered_by", "string", "The first message of the run that completed it.", merge=Merge.LAST),
         Column("claim_id", "string", "Its latest run.", merge=Merge.LAST),
-        Column("created_at", "long", "When it arrived.", INSTANT, merge=Merge.FIRST),
-        Column("first_started_at", "long", "When its first run started.", INSTANT, merge=Merge.FIRST),
-        Column("started_at", "long", "When its latest run started.", INSTANT, merge=Merge.LAST),
-        Column("completed_at", "long", "When it was completed.", INSTANT, merge=Merge.LAST),
-        Column("died_at", "long", "When it last died.", INSTANT, merge=Merge.LAST),
-        Column("updated_at", "long", "When it last changed.", INSTANT, merge=Merge.LAST),
+        Column("created_at", TIMESTAMP, "When it arrived.", UTC, merge=Merge.FIRST),
+        Column("first_started_at", TIMESTAMP, "When its first run started.", UTC, merge=Merge.FIRST),
+        Column("started_at", TIMESTAMP, "When its latest run started.", UTC, merge=Merge.LAST),
+        Column("completed_at", TIMESTAMP, "When it was completed.", UTC, merge=Merge.LAST),
+        Column("died_at", TIMESTAMP, "When it last died.", UTC, merge=Merge.LAST),
+        Column("updated_at", TIMESTAMP, "When it last changed.", UTC, merge=Merge.LAST),
         Column("runs", "long", "Runs started for it.", merge=Merge.SUM),
         Column("deaths", "long", "How often it died; more than once after retries by a person.", merge=Merge.SUM),
         Column("wait_ms", "long", "From its arrival to its first run.", MS),
@@ -80,13 +86,13 @@ RUNS: Final = Table(
         Column("agent", "string", "The agent that ran.", merge=Merge.FIRST),
         Column("team", "string", "The team that it answered for.", merge=Merge.LAST),
         Column("conversation_id", "string", "The conversation of its first message.", merge=Merge.FIRST),
-        Column("conversation_started_at", "long", "When that conversation started.", INSTANT, merge=Merge.FIRST),
+        Column("conversation_started_at", TIMESTAMP, "When that conversation started.", UTC, merge=Merge.FIRST),
         Column("message_id", "string", "Its first message.", merge=Merge.FIRST),
         Column("ids", "array<long>", "`messages.id` of all its messages, in order.", merge=Merge.FIRST),
         Column("attempt", "int", "Attempt number of its first message, from 1.", merge=Merge.FIRST),
         Column("from_agent", "string", "The teammate that handed over its first message.", merge=Merge.FIRST),
-        Column("started_at", "long", "When it started.", INSTANT, merge=Merge.FIRST),
-        Column("ended_at", "long", "When it ended.", INSTANT, merge=Merge.FIRST),
+        Column("started_at", TIMESTAMP, "When it started.", UTC, merge=Merge.FIRST),
+        Column("ended_at", TIMESTAMP, "When it ended.", UTC, merge=Merge.FIRST),
         Column("wait_ms", "long", "How long its first message had waited.", MS, merge=Merge.FIRST),
         Column("told_ms", "long", "The duration that the run itself reported.", MS, merge=Merge.FIRST),
         Column(
@@ -126,7 +132,7 @@ RESPONSES: Final = Table(
         Column("id", "long", "`responses.id`, never reused.", merge=Merge.FIRST),
         Column("message_id", "string", "The message it answers.", merge=Merge.FIRST),
         Column("conversation_id", "string", "The conversation it belongs to.", merge=Merge.FIRST),
-        Column("conversation_started_at", "long", "When that conversation started.", INSTANT, merge=Merge.FIRST),
+        Column("conversation_started_at", TIMESTAMP, "When that conversation started.", UTC, merge=Merge.FIRST),
         Column("channel", "string", "The channel it goes to.", merge=Merge.FIRST),
         Column("sender", "string", "The recipient's name.", personal=True, merge=Merge.FIRST),
         Column("sender_id", "string", "The recipient's id on the channel.", personal=True, merge=Merge.FIRST),
@@ -140,10 +146,14 @@ RESPONSES: Final = Table(
         Column("attempts", "int", "Failed deliveries.", merge=Merge.LAST),
         Column("last_error", "string", "Why the last delivery failed.", personal=True, merge=Merge.LAST),
         Column(
-            "available_at", "long", "It is not delivered before this time; 0 means at once.", INSTANT, merge=Merge.LAST
+            "available_at",
+            TIMESTAMP,
+            "It is not delivered before this time; the start of 1970 means at once.",
+            UTC,
+            merge=Merge.LAST,
         ),
-        Column("created_at", "long", "When it was ready.", INSTANT, merge=Merge.FIRST),
-        Column("acked_at", "long", "When it was delivered.", INSTANT, merge=Merge.LAST),
+        Column("created_at", TIMESTAMP, "When it was ready.", UTC, merge=Merge.FIRST),
+        Column("acked_at", TIMESTAMP, "When it was delivered.", UTC, merge=Merge.LAST),
         Column("delivery_ms", "long", "From ready to delivered.", MS),
         LAST_EVENT_ID,
     ),
@@ -160,14 +170,14 @@ HANDOFFS: Final = Table(
         Column("message_id", "string", "Its `message_id`."),
         Column("parent_message_id", "string", "The message whose answer handed it over."),
         Column("conversation_id", "string", "The conversation it belongs to."),
-        Column("conversation_started_at", "long", "When that conversation started.", INSTANT),
+        Column("conversation_started_at", TIMESTAMP, "When that conversation started.", UTC),
         Column("team", "string", "The team in which it was handed over."),
         Column("from_agent", "string", "The agent that handed it over."),
         Column("to_agent", "string", "The agent that got it."),
         Column("hop", "int", "Its depth: 1 is the first hand-off."),
-        Column("handed_at", "long", "When it was handed over.", INSTANT),
-        Column("started_at", "long", "When the teammate's first run started.", INSTANT),
-        Column("completed_at", "long", "When the teammate was done.", INSTANT),
+        Column("handed_at", TIMESTAMP, "When it was handed over.", UTC),
+        Column("started_at", TIMESTAMP, "When the teammate's first run started.", UTC),
+        Column("completed_at", TIMESTAMP, "When the teammate was done.", UTC),
         Column("status", "string", "The status of the message."),
         Column("wait_ms", "long", "From hand-off to the teammate's first run.", MS),
         Column("latency_ms", "long", "From hand-off to its completion.", MS),
@@ -187,7 +197,7 @@ CHAT_MESSAGES: Final = Table(
         Column("from_agent", "string", "The author: an agent, or a person by name.", personal=True),
         Column("message", "string", "The text.", personal=True),
         Column("conversation_id", "string", "The conversation it was written in."),
-        Column("created_at", "long", "When it was posted.", INSTANT),
+        Column("created_at", TIMESTAMP, "When it was posted.", UTC),
         LAST_EVENT_ID,
     ),
 )
@@ -208,7 +218,7 @@ AGENT_MESSAGES: Final = Table(
         Column("conversation_id", "string", "The conversation it belongs to."),
         Column("content", "string", "The text.", personal=True),
         Column("from_agent", "string", "The teammate that wrote it; null for people and answers."),
-        Column("created_at", "long", "When it was written.", INSTANT),
+        Column("created_at", TIMESTAMP, "When it was written.", UTC),
         LAST_EVENT_ID,
     ),
 )

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from tinyagi.domain.instants import DAY_MS, HOUR_MS, day_start, utc_day
 from tinyagi.domain.messages import PASSIVE_PRIORITY
 from tinyagi.pipeline.tables.gold import BASELINE_DAYS
-from tinyagi.pipeline.transform.columns import day_of, hour_of
+from tinyagi.pipeline.transform.columns import day_of, hour_of, instant
 
 USUAL_DAYS: Final = 7
 """An hour is compared with this many days before it."""
@@ -72,10 +72,10 @@ def alerts(
     arrival, whatever their partition.
     """
     limits = thresholds or Thresholds()
-    since = day_start(min(dates)) - USUAL_DAYS * DAY_MS
+    since = instant(F.lit(day_start(min(dates)) - USUAL_DAYS * DAY_MS))
     found = unusual_hours(hourly.where(F.col("hour") >= since), limits)
     found = found.unionByName(backlogs(messages.where(F.col("created_at") >= since), limits))
-    is_over = F.col("hour") + HOUR_MS <= until
+    is_over = F.unix_millis("hour") + HOUR_MS <= until
     return found.where(is_over).withColumn("date", day_of(F.col("hour"))).where(F.col("date").isin(*dates))
 
 
@@ -96,7 +96,7 @@ def touched_dates(
 
 def unusual_hours(hourly: DataFrame, limits: Thresholds) -> DataFrame:
     """`cost_spike`, `error_rate` and `slow_agent`, each hour compared with the agent's active hours before it."""
-    week = Window.partitionBy("agent").orderBy("hour").rangeBetween(-USUAL_DAYS * DAY_MS, -1)
+    week = Window.partitionBy("agent").orderBy(F.unix_millis("hour")).rangeBetween(-USUAL_DAYS * DAY_MS, -1)
     day = day_of(F.col("hour"))
     known = hourly.withColumns(
         {
@@ -131,13 +131,13 @@ def backlogs(messages: DataFrame, limits: Thresholds) -> DataFrame:
     waits = messages.where(counted).select(
         "agent",
         hour_of(due).alias("arrived"),
-        hour_of(F.least(gone, F.col("created_at") + STUCK)).alias("left"),
+        hour_of(F.least(gone, instant(F.unix_millis("created_at") + STUCK))).alias("left"),
     )
     lasting = waits.where(F.col("arrived") < F.col("left"))
     steps = lasting.select("agent", F.col("arrived").alias("hour"), F.lit(1).alias("step")).unionAll(
         lasting.select("agent", F.col("left").alias("hour"), F.lit(-1).alias("step"))
     )
-    lane = Window.partitionBy("agent").orderBy("hour")
+    lane = Window.partitionBy("agent").orderBy(F.unix_millis("hour"))
     recent = lane.rangeBetween(-(limits.backlog_hours - 1) * HOUR_MS, 0)
     grown = steps.groupBy("agent", "hour").agg(F.sum("step").alias("grown"))
     known = grown.withColumns(
@@ -200,7 +200,7 @@ def _end() -> Column:
 
 
 def _number_of_hour() -> Column:
-    return F.expr(f"cast(hour div {HOUR_MS} % 24 as int)")
+    return F.hour("hour")
 
 
 def _date() -> Column:

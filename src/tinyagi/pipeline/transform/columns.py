@@ -1,25 +1,32 @@
-"""Column functions shared by silver and gold: days and hours of instants, elapsed times, aggregates, table schemas."""
+"""Column functions shared by silver and gold: timestamps, their days and hours, elapsed times, aggregates, schemas."""
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from tinyagi.domain.instants import DAY_MS, HOUR_MS, day_start
+from tinyagi.domain.instants import DAY_MS
 from tinyagi.pipeline.tables.gold import HISTOGRAM_EDGES
-from tinyagi.pipeline.tables.model import FIRST_DATE, LAST_DATE, Table
+from tinyagi.pipeline.tables.model import FIRST_DATE, FIRST_INSTANT, LAST_DATE, LAST_INSTANT, Table
 from tinyagi.pipeline.tables.schema import arrow_schema
 
 
-def day_of(instant: Column) -> Column:
-    """The UTC day of an instant, clamped to the range of partitions."""
-    bounded = F.greatest(F.least(instant, F.lit(day_start(LAST_DATE))), F.lit(day_start(FIRST_DATE)))
-    return F.when(instant.isNotNull(), F.to_date(F.timestamp_millis(bounded)))
+def instant(ms: Column) -> Column:
+    """The timestamp of recorded milliseconds, clamped to the years 1 to 9999: a wrong clock may give any number."""
+    bounded = F.greatest(F.least(ms, F.lit(LAST_INSTANT)), F.lit(FIRST_INSTANT))
+    # `least` and `greatest` skip nulls.
+    return F.when(ms.isNotNull(), F.timestamp_millis(bounded))
 
 
-def arrival_day(instant: Column, now: int) -> Column:
+def day_of(timestamp: Column) -> Column:
+    """The UTC day of a timestamp, clamped to the range of partitions."""
+    bounded = F.greatest(F.least(F.to_date(timestamp), F.lit(LAST_DATE)), F.lit(FIRST_DATE))
+    return F.when(timestamp.isNotNull(), bounded)
+
+
+def arrival_day(ms: Column, now: int) -> Column:
     """The partition of an event that arrives now: at most tomorrow, because its clock may be ahead."""
-    return day_of(F.least(instant, F.lit(now + DAY_MS)))
+    return day_of(instant(F.least(ms, F.lit(now + DAY_MS))))
 
 
 def conversation_day(conversation_started_at: Column) -> Column:
@@ -27,13 +34,14 @@ def conversation_day(conversation_started_at: Column) -> Column:
     return F.least(day_of(conversation_started_at), F.col("date"))
 
 
-def hour_of(instant: Column) -> Column:
-    return (F.floor(instant / HOUR_MS) * HOUR_MS).cast("bigint")
+def hour_of(timestamp: Column) -> Column:
+    """The start of its UTC hour."""
+    return F.date_trunc("hour", timestamp)
 
 
 def elapsed_ms(start: str, end: str) -> Column:
-    """Milliseconds between two columns; null when one is null or the clock went back."""
-    span = F.col(end) - F.col(start)
+    """Milliseconds between two timestamps; null when one is null or the clock went back."""
+    span = F.unix_millis(F.col(end)) - F.unix_millis(F.col(start))
     return F.when(span >= 0, span)
 
 

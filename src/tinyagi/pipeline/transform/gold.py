@@ -35,7 +35,9 @@ _MOST_LINKS: Final = 500
 _KEY: Final = ("conversation_id", "started_at", "date")
 _OPEN: Final = ("pending", "processing")
 # A dead message counts until its death.
-_TOOK: Final = "coalesce(latency_ms, if(status = 'dead', greatest(died_at - created_at, 0), NULL), 0)"
+_TOOK: Final = (
+    "coalesce(latency_ms, if(status = 'dead', greatest(unix_millis(died_at) - unix_millis(created_at), 0), NULL), 0)"
+)
 _LINK: Final = f"struct(id, message_id, parent_message_id, {_TOOK} AS took_ms)"
 
 

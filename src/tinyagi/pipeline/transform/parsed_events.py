@@ -102,7 +102,7 @@ def backward_runs(runs: DataFrame) -> DataFrame:
         F.lit("ended before it began").alias("reason"),
         "agent",
         "conversation_id",
-        F.col("ended_at").alias("created_at"),
+        F.unix_millis("ended_at").alias("created_at"),
         day_of(F.col("ended_at")).alias("date"),
     )
 

@@ -3,6 +3,7 @@
 Pure DataFrame functions over parsed events.
 """
 
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from pyspark.sql import Column, DataFrame
@@ -10,7 +11,9 @@ from pyspark.sql import functions as F
 
 from tinyagi.domain.messages import ROOM_CHANNEL, ROOM_PRIORITY
 from tinyagi.domain.responses import Role
-from tinyagi.pipeline.transform.columns import conversation_day, day_of, elapsed_ms
+from tinyagi.pipeline.tables.model import TIMESTAMP, Table
+from tinyagi.pipeline.tables.silver import MESSAGES, RESPONSES
+from tinyagi.pipeline.transform.columns import conversation_day, day_of, elapsed_ms, instant
 from tinyagi.pipeline.transform.parsed_events import CHAT_ROW, HISTORY_ROW, MESSAGE_ROW, RESPONSE_ROW
 
 _RUN_EVENTS: Final = ("chain_step_start", "chain_step_done")
@@ -118,18 +121,19 @@ def _arrivals(events: DataFrame) -> DataFrame:
         "row", F.from_json(F.when(is_import, payload["row"]).otherwise(payload["message"]), MESSAGE_ROW)
     )
     row = F.col("row")
-    ended_at = F.when(is_import, row["updated_at"])
+    started_at = F.when(is_import, instant(row["started_at"]))
+    ended_at = F.when(is_import, instant(row["updated_at"]))
     return rows.select(
         row["id"].alias("id"),
-        *(row[name].alias(name) for name in _MESSAGE_COLUMNS),
-        F.when(is_import, row["started_at"]).alias("first_started_at"),
-        F.when(is_import, row["started_at"]).alias("started_at"),
+        *_fields(row, _MESSAGE_COLUMNS, MESSAGES),
+        started_at.alias("first_started_at"),
+        started_at.alias("started_at"),
         F.when(row["status"] == "completed", ended_at).alias("completed_at"),
         F.when(row["status"] == "dead", ended_at).alias("died_at"),
         F.when(is_import & (row["status"] == "dead"), 1).cast("bigint").alias("deaths"),
         F.col("id").alias("last_event_id"),
         F.col("date").alias("event_date"),
-        conversation_day(row["conversation_started_at"]).alias("date"),
+        conversation_day(instant(row["conversation_started_at"])).alias("date"),
     )
 
 
@@ -144,7 +148,7 @@ def _changes(events: DataFrame) -> DataFrame:
     )
     used = ((kind == "message_failed") & payload["attempt_used"]) | kind.isin("message_dead", "message_recovered")
     tried = (used & payload["claim_id"].isNotNull()) | (kind == "message_retried")
-    at = F.col("created_at")
+    at = instant(F.col("created_at"))
 
     def when(*types: str, then: Column) -> Column:
         return F.when(kind.isin(*types), then)
@@ -166,10 +170,11 @@ def _changes(events: DataFrame) -> DataFrame:
         F.when(used, F.coalesce(payload["kind"], F.lit("crash")))
         .when(kind == "message_stopped", F.lit("stopped"))
         .alias("error_kind"),
-        when("message_failed", then=payload["available_at"])
-        .when(kind.isin("message_recovered", "message_retried"), 0)
-        .cast("bigint")
-        .alias("available_at"),
+        instant(
+            when("message_failed", then=payload["available_at"])
+            .when(kind.isin("message_recovered", "message_retried"), 0)
+            .cast("bigint")
+        ).alias("available_at"),
         F.when(tried, ROOM_PRIORITY).cast("int").alias("priority"),
         when("message_retried", then=payload["message"]).alias("message"),
         when("message_moved", then=payload["to_agent"]).alias("agent"),
@@ -181,6 +186,13 @@ def _changes(events: DataFrame) -> DataFrame:
     )
 
 
+def _fields(row: Column, names: Sequence[str], table: Table) -> Iterator[Column]:
+    """Fields of a parsed row as columns of this table."""
+    timestamps = {column.name for column in table.columns if column.type == TIMESTAMP}
+    for name in names:
+        yield (instant(row[name]) if name in timestamps else row[name]).alias(name)
+
+
 def _status(kind: Column) -> Column:
     found = F.lit(None).cast("string")
     for name, status in _STATUS.items():
@@ -190,12 +202,13 @@ def _status(kind: Column) -> Column:
 
 def run_updates(events: DataFrame) -> DataFrame:
     """One row per event of a run, in the shape of silver.runs."""
-    payload, kind, at = F.col("payload"), F.col("type"), F.col("created_at")
+    payload, kind, at = F.col("payload"), F.col("type"), instant(F.col("created_at"))
     steps = events.where(kind.isin("chain_step_start", "chain_step_done", *_OUTCOMES) & payload["claim_id"].isNotNull())
     is_start, is_done = kind == "chain_step_start", kind == "chain_step_done"
     outcome = F.lit(None).cast("string")
     for name, word in _OUTCOMES.items():
         outcome = F.when(kind == name, F.lit(word)).otherwise(outcome)
+    conversation_started_at = instant(F.col("conversation_started_at"))
     result = F.struct(
         payload["id"].alias("id"),
         outcome.alias("outcome"),
@@ -207,7 +220,7 @@ def run_updates(events: DataFrame) -> DataFrame:
         "agent",
         payload["team_id"].alias("team"),
         "conversation_id",
-        "conversation_started_at",
+        conversation_started_at.alias("conversation_started_at"),
         "message_id",
         payload["ids"].alias("ids"),
         payload["attempt"].alias("attempt"),
@@ -223,7 +236,7 @@ def run_updates(events: DataFrame) -> DataFrame:
         F.when(~is_start, F.col("id")).alias("end_event_id"),
         F.col("id").alias("last_event_id"),
         F.col("date").alias("event_date"),
-        conversation_day(F.col("conversation_started_at")).alias("date"),
+        conversation_day(conversation_started_at).alias("date"),
     )
 
 
@@ -260,13 +273,14 @@ def _ready(events: DataFrame) -> DataFrame:
         "row", F.from_json(F.when(is_import, payload["row"]).otherwise(payload["response"]), RESPONSE_ROW)
     )
     row = F.col("row")
+    conversation_started_at = instant(F.col("conversation_started_at"))
     return rows.select(
-        *(row[name].alias(name) for name in _RESPONSE_COLUMNS),
+        *_fields(row, _RESPONSE_COLUMNS, RESPONSES),
         F.coalesce(row["conversation_id"], F.col("conversation_id")).alias("conversation_id"),
-        "conversation_started_at",
+        conversation_started_at.alias("conversation_started_at"),
         F.col("id").alias("last_event_id"),
         F.col("date").alias("event_date"),
-        conversation_day(F.coalesce(F.col("conversation_started_at"), row["created_at"])).alias("date"),
+        conversation_day(F.coalesce(conversation_started_at, instant(row["created_at"]))).alias("date"),
     )
 
 
@@ -276,10 +290,10 @@ def _deliveries(events: DataFrame) -> DataFrame:
     return events.where(kind.isin("response_acked", "response_failed")).select(
         payload["id"].alias("id"),
         F.when(is_acked, "acked").when(is_final, "failed").otherwise("pending").alias("status"),
-        F.when(is_acked, F.col("created_at")).alias("acked_at"),
+        F.when(is_acked, instant(F.col("created_at"))).alias("acked_at"),
         F.when(~is_acked, payload["attempts"]).alias("attempts"),
         F.when(~is_acked, payload["reason"]).alias("last_error"),
-        F.when(~is_acked, payload["available_at"]).alias("available_at"),
+        F.when(~is_acked, instant(payload["available_at"])).alias("available_at"),
         F.col("id").alias("last_event_id"),
         F.col("date").alias("event_date"),
     )
@@ -325,7 +339,7 @@ def history_lines(events: DataFrame) -> DataFrame:
         "conversation_id",
         F.when(is_question, F.col("question")["message"]).otherwise(payload["content"]).alias("content"),
         F.col("question")["from_agent"].alias("from_agent"),
-        "created_at",
+        instant(F.col("created_at")).alias("created_at"),
         F.col("id").alias("last_event_id"),
         "date",
     )
@@ -345,9 +359,9 @@ def _imported_lines(events: DataFrame) -> DataFrame:
         "conversation_id",
         row["content"].alias("content"),
         row["from_agent"].alias("from_agent"),
-        row["created_at"].alias("created_at"),
+        instant(row["created_at"]).alias("created_at"),
         F.col("id").alias("last_event_id"),
-        F.coalesce(day_of(row["created_at"]), F.col("date")).alias("date"),
+        F.coalesce(day_of(instant(row["created_at"])), F.col("date")).alias("date"),
     )
 
 
@@ -363,7 +377,7 @@ def chat_lines(events: DataFrame) -> DataFrame:
         row["from_agent"].alias("from_agent"),
         row["message"].alias("message"),
         "conversation_id",
-        row["created_at"].alias("created_at"),
+        instant(row["created_at"]).alias("created_at"),
         F.col("id").alias("last_event_id"),
-        F.coalesce(day_of(row["created_at"]), F.col("date")).alias("date"),
+        F.coalesce(day_of(instant(row["created_at"])), F.col("date")).alias("date"),
     )
