@@ -30,7 +30,7 @@ from rich.table import Table
 from pipeline_against import side_by_side
 from pipeline_history import append_history, write_history
 from pipeline_small import QUICK_ROUNDS, ROUNDS, small_run
-from tinyagi.pipeline.delta.commit import remove_leftovers
+from tinyagi.pipeline.delta.commit import repair_logs
 from tinyagi.pipeline.ingest.log_source import LogSource
 from tinyagi.pipeline.ingest.spark_source import SCHEMA
 from tinyagi.pipeline.lake import Lake
@@ -115,7 +115,7 @@ def run(spark: SparkSession, database: Path, folder: Path) -> Summary:
     """As `tinyagi pipeline run` does, in a warm session."""
     lake = Lake(folder)
     lake.folder.mkdir(parents=True, exist_ok=True)
-    remove_leftovers(lake)
+    repair_logs(lake)
     return Pipeline(LakeSession(spark, lake, Progress()), LogSource({"db": str(database)})).run()
 
 

@@ -14,14 +14,16 @@ from tinyagi.domain.erasure import Person
 from tinyagi.domain.errors import DuplicateMessage, NotFound
 from tinyagi.engine.inbox import Inbox, Incoming
 from tinyagi.engine.pipeline_trigger import LAKE
-from tinyagi.pipeline.delta.commit import remove_leftovers
+from tinyagi.pipeline.delta.commit import repair_logs
 from tinyagi.pipeline.delta.optimize import vacuum
+from tinyagi.pipeline.delta.snapshot import open_snapshot
 from tinyagi.pipeline.forget.erasures import redactions_of
 from tinyagi.pipeline.forget.lake_eraser import LakeEraser
 from tinyagi.pipeline.forget.person import ErasurePlan, ErasureReport, PersonEraser
 from tinyagi.pipeline.ingest.bronze import BRONZE
 from tinyagi.pipeline.ingest.log_source import LogSource
-from tinyagi.pipeline.lake import Lake, writer_lock
+from tinyagi.pipeline.ingest.origin import check_origin
+from tinyagi.pipeline.lake import FORMAT, Lake, writer_lock
 from tinyagi.pipeline.manage.alert_delivery import deliver_alerts
 from tinyagi.pipeline.manage.replay import Replay, Replayed, ReplayMessage, send_replay
 from tinyagi.pipeline.manage.verify import TableCheck, verify
@@ -70,7 +72,11 @@ class LakeService:
         return 0 if manifest is None else manifest.through_id
 
     def run(self, progress: Progress) -> Summary:
-        """Bring all new events into the lake."""
+        """Bring all new events into the lake. Starts no Java when there are none."""
+        check_current(self.home)
+        log = self._log()
+        if self.lake.is_current(log.head()):
+            return self._without_news(log)
         with self._writing("run", progress) as pipeline:
             summary = pipeline.run()
             asyncio.run(self._acknowledge())
@@ -111,7 +117,7 @@ class LakeService:
     def vacuum(self, keep: timedelta) -> int:
         """Delete unreferenced files older than `keep`; return how many."""
         with writer_lock(self.lake.folder, "vacuum"):
-            remove_leftovers(self.lake)
+            repair_logs(self.lake)
             return vacuum(self.lake, keep=keep)
 
     def find_person(
@@ -147,6 +153,14 @@ class LakeService:
                 eraser = LakeEraser(session, Pipeline(session, self._log()).backfill)
             yield PersonEraser(self.home, stack.enter_context(open_eraser(self.home)), eraser)
 
+    def _without_news(self, log: LogSource) -> Summary:
+        with writer_lock(self.lake.folder, "run"):
+            through = self._through_id
+            check_origin(self.lake, open_snapshot(self.lake, BRONZE), log)
+            asyncio.run(self._acknowledge())
+        now = wall_clock()
+        return Summary("", "run", now, now, from_id=through, through_id=through)
+
     @contextmanager
     def _writing(
         self, purpose: str, progress: Progress, *, from_scratch: bool = False, size: Size | None = None
@@ -155,7 +169,9 @@ class LakeService:
         # Fail before Spark starts: that takes seconds.
         check_current(self.home)
         log = self._log()
-        setup = self._setup(log.head() - (0 if from_scratch else self._through_id))
+        manifest = self.lake.manifest()
+        is_old = manifest is not None and manifest.format != FORMAT
+        setup = self._setup(log.head() - (0 if from_scratch or is_old else self._through_id))
         if size is not None:
             setup = replace(setup, size=size)
         with open_for_writing(self.lake, setup, purpose, progress) as session:

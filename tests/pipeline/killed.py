@@ -26,11 +26,8 @@ class Killer(Progress):
     def planned(self, table: str) -> None:
         self._at("planned", table)
 
-    def staged(self, table: str) -> None:
-        self._at("staged", table)
-
-    def moved(self, table: str) -> None:
-        self._at("moved", table)
+    def written(self, table: str) -> None:
+        self._at("written", table)
 
     def committed(self, table: str, rows: int) -> None:
         self._at("committed", table)

@@ -1,47 +1,25 @@
-"""Writes rows into tables of a lake as the pipeline does, without Spark: staged files and one commit."""
+"""Writes rows into tables of a lake as the pipeline does, without Spark: files in place and one commit."""
 
 import datetime as dt
-import uuid
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import pyarrow.parquet as pq
-
 from tests.support.lakes import arrow_rows
-from tinyagi.pipeline.delta.commit import STAGE, Change, Committed, Staged, commit, discard_stage
+from tinyagi.pipeline.delta.commit import Change, Committed, commit, discard
+from tinyagi.pipeline.delta.parquet_files import WrittenFile, write_files
 from tinyagi.pipeline.delta.snapshot import Snapshot, open_snapshot
 from tinyagi.pipeline.lake import Lake
 from tinyagi.pipeline.tables.model import DATE
-from tinyagi.system.files import sync
 
 DAY = dt.date(2026, 3, 2)
 
 Rows = Sequence[Mapping[str, Any]]
 
 
-@contextmanager
-def staged(snapshot: Snapshot, rows: Rows) -> Iterator[Staged]:
+def written(snapshot: Snapshot, rows: Rows) -> list[WrittenFile]:
     """Missing columns are null; a missing date is `DAY`."""
-    folder = snapshot.folder / STAGE / uuid.uuid4().hex
-    try:
-        yield lay_aside(snapshot, folder, rows)
-    finally:
-        discard_stage(snapshot.folder, folder)
-
-
-def lay_aside(snapshot: Snapshot, folder: Path, rows: Rows) -> Staged:
-    by_date = defaultdict[dt.date | None, list[Mapping[str, Any]]](list)
-    for row in rows:
-        by_date[row.get(DATE, DAY)].append(row)
-    files = {f"{DATE}={day}/{uuid.uuid4().hex}.parquet": ones for day, ones in by_date.items()}
-    for file, ones in files.items():
-        (folder / file).parent.mkdir(parents=True)
-        pq.write_table(arrow_rows(snapshot.table, ones).drop_columns([DATE]), folder / file)
-        sync(folder / file)
-    return Staged(folder, tuple(files))
+    dated = [{DATE: DAY, **row} for row in rows]
+    return write_files(snapshot.folder, snapshot.table, iter(arrow_rows(snapshot.table, dated).to_batches()))
 
 
 def put(
@@ -52,10 +30,14 @@ def put(
     through_id: int,
     snapshot: Snapshot | None = None,
     replacing: bool = False,
-    moved: Callable[[], None] = lambda: None,
+    before_commit: Callable[[], None] = lambda: None,
 ) -> Committed:
     """One commit, planned on the newest snapshot or on an older one."""
     opened = snapshot or open_snapshot(lake, name)
-    with staged(opened, rows) as files:
-        change = Change(through_id, files, opened.files if replacing else ())
-        return commit(opened, change, moved=moved)
+    files = written(opened, rows)
+    before_commit()
+    try:
+        return commit(opened, Change(through_id, files, opened.files if replacing else ()))
+    except BaseException:
+        discard(opened, files)
+        raise

@@ -1,15 +1,16 @@
 """Commits to a table: applied to exactly the planned version, or not at all."""
 
 import datetime as dt
-import shutil
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from deltalake import write_deltalake
 
 from tests.pipeline.support import assert_swept, orphans, rows_of
-from tests.pipeline.tables import DAY, lay_aside, put, staged
-from tinyagi.pipeline.delta.commit import STAGE, Change, commit, remove_leftovers
+from tests.pipeline.tables import DAY, put, written
+from tinyagi.pipeline.delta.commit import Change, commit, discard
+from tinyagi.pipeline.delta.optimize import vacuum
 from tinyagi.pipeline.delta.snapshot import open_snapshot
 from tinyagi.pipeline.errors import LakeBroken, LakeChanged
 from tinyagi.pipeline.lake import Lake, LakeManifest, Pin, write_manifest
@@ -80,7 +81,7 @@ def test_files_replaced_by_a_compaction_are_not_replaced_again(lake: Lake) -> No
     assert_swept(lake)
 
 
-def test_a_concurrent_append_between_move_and_commit_is_detected(lake: Lake) -> None:
+def test_a_concurrent_append_between_write_and_commit_is_detected(lake: Lake) -> None:
     put(lake, NAME, [line(1)], through_id=1)
     foreign = lake.delta(NAME, as_of=1).to_pyarrow_table()
 
@@ -90,7 +91,7 @@ def test_a_concurrent_append_between_move_and_commit_is_detected(lake: Lake) -> 
             NAME,
             [line(2)],
             through_id=2,
-            moved=lambda: write_deltalake(lake.path(NAME), foreign, mode="append"),
+            before_commit=lambda: write_deltalake(lake.path(NAME), foreign, mode="append"),
         )
 
     assert lines(lake) == [(1, "hello"), (1, "hello")], "the concurrent row, not the new one"
@@ -103,8 +104,8 @@ def test_unknown_files_cannot_be_replaced(lake: Lake) -> None:
     put(lake, NAME, [line(1, "changed")], through_id=2, replacing=True)
     now = open_snapshot(lake, NAME)
 
-    with staged(now, [line(1, "again")]) as files, pytest.raises(LakeBroken, match=r"does not hold date=2026-03-02/"):
-        commit(now, Change(3, files, before.files))
+    with pytest.raises(LakeBroken, match=r"does not hold date=2026-03-02/"):
+        commit(now, Change(3, written(now, [line(1, "again")]), before.files))
 
     assert lines(lake) == [(1, "changed")]
 
@@ -113,8 +114,8 @@ def test_rows_outside_the_replaced_dates_are_refused(lake: Lake) -> None:
     snapshot = open_snapshot(lake, NAME)
     other = frozenset({DAY + dt.timedelta(days=1)})
 
-    with staged(snapshot, [line(1)]) as files, pytest.raises(LakeBroken, match="outside the replaced dates"):
-        commit(snapshot, Change(1, files, dates=other))
+    with pytest.raises(LakeBroken, match="outside the replaced dates"):
+        commit(snapshot, Change(1, written(snapshot, [line(1)]), dates=other))
 
     assert lines(lake) == []
 
@@ -122,35 +123,40 @@ def test_rows_outside_the_replaced_dates_are_refused(lake: Lake) -> None:
 def test_rows_without_a_date_are_refused(lake: Lake) -> None:
     snapshot = open_snapshot(lake, NAME)
 
-    with staged(snapshot, [line(1, day=None)]) as files, pytest.raises(LakeBroken, match="have no date"):
-        commit(snapshot, Change(1, files))
+    with pytest.raises(LakeBroken, match="have no date"):
+        commit(snapshot, Change(1, written(snapshot, [line(1, day=None)])))
 
     assert lines(lake) == []
-    assert_swept(lake)
 
 
-def test_a_sweep_removes_moved_files_and_keeps_committed_ones(lake: Lake, tmp_path: Path) -> None:
+def test_files_of_a_killed_writer_are_invisible_until_vacuum_deletes_them(lake: Lake) -> None:
+    put(lake, NAME, [line(1)], through_id=1)
     snapshot = open_snapshot(lake, NAME)
-    stage, kept = snapshot.folder / STAGE / "killed", tmp_path / "kept"
-    moving = lay_aside(snapshot, stage, [line(1), line(2, day=DAY + dt.timedelta(days=1))])
+    written(snapshot, [line(2), line(3, day=DAY + dt.timedelta(days=1))])
 
-    def keep_a_copy() -> None:
-        shutil.copytree(stage, kept)
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        commit(snapshot, Change(1, moving), moved=keep_a_copy)
-    left = orphans(lake, NAME)
-    remove_leftovers(lake)
-
-    assert len(left) == 2
-    assert lines(lake) == []
+    assert lines(lake) == [(1, "hello")]
+    assert len(orphans(lake, NAME)) == 2
+    assert vacuum(lake) == 0, "another writer may be about to commit young files"
+    assert vacuum(lake, keep=timedelta(0)) == 2
+    assert lines(lake) == [(1, "hello")]
     assert_swept(lake)
 
-    put(lake, NAME, [line(3)], through_id=3)
-    shutil.copytree(kept, stage)
-    (stage / "moving.txt").write_text("\n".join(file.path for file in open_snapshot(lake, NAME).files))
-    remove_leftovers(lake)
 
-    assert lines(lake) == [(3, "hello")], "killed after the commit, before the stage was removed"
+def test_discarded_files_are_deleted(lake: Lake) -> None:
+    snapshot = open_snapshot(lake, NAME)
+    files = written(snapshot, [line(1)])
+
+    discard(snapshot, files)
+    discard(snapshot, files)
+
     assert_swept(lake)
+
+
+def test_a_writer_reports_what_its_commit_needs(lake: Lake) -> None:
+    snapshot = open_snapshot(lake, NAME)
+
+    (file,) = written(snapshot, [line(4), line(2), line(9)])
+
+    stored = snapshot.folder / file.path
+    assert (file.rows, file.id_sum, file.last_id, file.day) == (3, 15, 9, str(DAY))
+    assert file.size == stored.stat().st_size

@@ -18,6 +18,7 @@ from tinyagi.pipeline.transform.memory_chunks import cut_lines
 from tinyagi.pipeline.transform.text_chunks import LONGEST_TERM, MOST_CHARACTERS, SIZE, STOP_WORDS, chunks_of
 
 TODAY: Final = dt.date(2026, 1, 5)
+SENT: Final = dt.datetime(2026, 1, 5, 12, tzinfo=dt.UTC)
 SHAPE: Final = pa.schema(
     [
         ("agent", pa.string()),
@@ -25,7 +26,7 @@ SHAPE: Final = pa.schema(
         ("role", pa.string()),
         ("message_id", pa.string()),
         ("conversation_id", pa.string()),
-        ("created_at", pa.int64()),
+        ("created_at", pa.timestamp("us", tz="UTC")),
         ("content", pa.string()),
         ("date", pa.date32()),
     ]
@@ -102,7 +103,7 @@ def batches(lines: Sequence[str | None], cuts: Sequence[int] = ()) -> list[pa.Re
             "history_id": number,
             "role": "user",
             "message_id": f"m{number}",
-            "created_at": number,
+            "created_at": SENT,
             "content": text,
             "date": TODAY,
         }
@@ -122,7 +123,7 @@ def one_by_one(lines: Sequence[str | None]) -> list[Row]:
             "role": "user",
             "message_id": f"m{number}",
             "conversation_id": None,
-            "created_at": number,
+            "created_at": SENT,
             "text": chunk.text,
             "terms": [{"term": term, "count": count} for term, count in chunk.terms],
             "length": sum(count for _, count in chunk.terms),

@@ -13,7 +13,8 @@ import pytest
 from tests.pipeline.support import walk
 from tests.pipeline.tables import DAY, put
 from tinyagi.pipeline.delta.optimize import MOST_SMALL_FILES, compact, vacuum, vacuum_daily
-from tinyagi.pipeline.delta.snapshot import bounded_columns, open_snapshot
+from tinyagi.pipeline.delta.parquet_files import bounded_columns
+from tinyagi.pipeline.delta.snapshot import Snapshot, open_snapshot
 from tinyagi.pipeline.lake import Lake, LakeManifest, Pin, write_manifest
 from tinyagi.pipeline.tables.catalog import TABLES
 from tinyagi.pipeline.tables.model import Column, Table
@@ -57,7 +58,7 @@ def test_a_day_of_many_small_files_becomes_one_file(lake: Lake) -> None:
     fill(lake, 3, NEXT_DAY)
     before = texts(lake)
 
-    gone = compact(lake)
+    gone = compact(_opened(lake))
 
     assert gone == {NAME: MOST_SMALL_FILES + 1}
     assert (files_of(lake, DAY), files_of(lake, NEXT_DAY)) == (1, 3)
@@ -66,8 +67,8 @@ def test_a_day_of_many_small_files_becomes_one_file(lake: Lake) -> None:
     (joined,) = open_snapshot(lake, NAME).of_dates({DAY})
     assert joined.statistics.rows == MOST_SMALL_FILES + 2
     assert joined.statistics.maximum["id"] == MOST_SMALL_FILES + 2, "searches still skip it by its bounds"
-    assert compact(lake) == {}
-    assert compact(lake, all_days=True) == {NAME: 2}
+    assert compact(_opened(lake)) == {}
+    assert compact(_opened(lake), all_days=True) == {NAME: 2}
     assert files_of(lake, NEXT_DAY) == 1
 
 
@@ -75,7 +76,7 @@ def test_vacuum_keeps_the_files_of_the_manifest_and_deletes_others(lake: Lake) -
     fill(lake, 4)
     pin(lake)
     pinned = {path.name for path in lake.path(NAME).glob("date=*/*.parquet")}
-    compact(lake, all_days=True)
+    compact(_opened(lake), all_days=True)
     orphan = lake.path(NAME) / f"date={DAY}" / "orphan.parquet"
     orphan.write_bytes(b"left by a crash")
 
@@ -93,7 +94,7 @@ def test_vacuum_keeps_the_files_of_the_manifest_and_deletes_others(lake: Lake) -
 
 def test_recently_replaced_files_are_kept_for_running_readers(lake: Lake) -> None:
     fill(lake, 3)
-    compact(lake, all_days=True)
+    compact(_opened(lake), all_days=True)
     pin(lake)
 
     assert vacuum(lake) == 0
@@ -126,7 +127,7 @@ def test_no_personal_value_is_in_a_tables_log(lake: Lake, table: Table) -> None:
         row = {column.name: _value(column, number) for column in table.columns}
         put(lake, table.name, [row], through_id=number)
     personal = [column.name for column in table.columns if column.personal]
-    compact(lake, all_days=True)
+    compact(_opened(lake), all_days=True)
     handle = open_snapshot(lake, table.name).handle
     handle.create_checkpoint()
     log = lake.path(table.name) / "_delta_log"
@@ -166,3 +167,7 @@ def _value(column: Column, number: int) -> Any:
             if names:
                 return [{name: plain[str(inner.field(name).type)] for name in names}]
             return [plain[str(inner)]]
+
+
+def _opened(lake: Lake) -> list[Snapshot]:
+    return [open_snapshot(lake, name) for name in TABLES]

@@ -7,7 +7,8 @@ from pyspark.sql import SparkSession
 
 from tinyagi.pipeline.tables.catalog import find_table
 from tinyagi.pipeline.transform.columns import spark_schema
-from tinyagi.pipeline.transform.gold import memory_chunks
+from tinyagi.pipeline.transform.gold import texts_to_cut
+from tinyagi.pipeline.transform.memory_chunks import cut_lines
 from tinyagi.pipeline.transform.text_chunks import MOST_CHARACTERS, OVERLAP, SIZE, STOP_WORDS, terms_of
 
 TODAY = dt.date(2026, 1, 5)
@@ -22,8 +23,8 @@ def chunks(spark: SparkSession, *texts: str | None) -> list[dict[str, Any]]:
     ]
     schema = spark_schema(find_table("silver.agent_messages"))
     rows = [{column: line.get(column) for column in schema.names} for line in lines]
-    found = memory_chunks(spark.createDataFrame(rows, schema))
-    assert found.schema.simpleString() == spark_schema(find_table("gold.memory_chunks")).simpleString()
+    lines_to_cut = texts_to_cut(spark.createDataFrame(rows, schema))
+    found = lines_to_cut.mapInArrow(cut_lines, spark_schema(find_table("gold.memory_chunks")))
     return [row.asDict(recursive=True) for row in found.collect()]
 
 

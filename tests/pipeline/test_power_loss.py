@@ -21,7 +21,7 @@ from tests.pipeline.tables import DAY, put
 from tests.support.power import LOSSES, Disk, recorder
 from tinyagi.domain.limits import Retention
 from tinyagi.lake_service import LakeService
-from tinyagi.pipeline.delta.commit import remove_leftovers
+from tinyagi.pipeline.delta.commit import repair_logs
 from tinyagi.pipeline.delta.optimize import compact, vacuum
 from tinyagi.pipeline.delta.parquet_files import FilesByDay
 from tinyagi.pipeline.delta.snapshot import open_snapshot
@@ -54,7 +54,7 @@ class Cut:
 @pytest.fixture
 def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Disk:
     disk = Disk(tmp_path / "journal", monkeypatch)
-    monkeypatch.setattr(lake_session, "FilesByDay", lambda folder: _recording(folder, disk.journal))
+    monkeypatch.setattr(lake_session, "FilesByDay", lambda *where: _recording(FilesByDay(*where), disk.journal))
     return disk
 
 
@@ -65,7 +65,7 @@ def home(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     @contextmanager
     def in_session(lake: Lake, _: SparkSetup, purpose: str, progress: Progress) -> Iterator[LakeSession]:
         with writer_lock(lake.folder, purpose), hurried(spark):
-            remove_leftovers(lake)
+            repair_logs(lake)
             yield LakeSession(spark, lake, progress)
 
     monkeypatch.setattr("tinyagi.lake_service.open_for_writing", in_session)
@@ -131,7 +131,7 @@ def test_every_event_survives_a_power_cut_at_any_sync(
     assert {one.cursor for one in cuts} == {0, max(early), max(everything)}
     for one in cuts:
         _assert_pinned_is_readable(one)
-        remove_leftovers(one.lake)
+        repair_logs(one.lake)
         in_lake = _assert_newest_is_readable(one)
         assert early <= in_lake | one.hot, f"lost by a cut before {one.before}"
         assert {number for number in everything if number <= one.cursor} <= in_lake, one.before
@@ -153,7 +153,7 @@ def test_compaction_vacuum_and_purge_delete_only_after_the_replacement_is_synced
 
     _publish(lake)
     disk.before_sync = cut
-    assert compact(lake, all_days=True) == {NAME: 5}
+    assert compact([open_snapshot(lake, name) for name in TABLES], all_days=True) == {NAME: 5}
     cut("publishing")
     _publish(lake)
     assert vacuum(lake, keep=timedelta()) == 6
@@ -164,7 +164,7 @@ def test_compaction_vacuum_and_purge_delete_only_after_the_replacement_is_synced
     assert len(cuts) > 6
     for before, left in cuts:
         assert sorted(left.rows(NAME).column("id").to_pylist()) == numbers, f"the manifest's version, before {before}"
-        remove_leftovers(left)
+        repair_logs(left)
         newest = open_snapshot(left, NAME).handle.to_pyarrow_table()
         assert sorted(newest.column("id").to_pylist()) == numbers, f"the newest version, before {before}"
 
@@ -187,7 +187,7 @@ def test_a_checkpoint_torn_by_a_power_cut_is_dropped(tmp_path: Path, disk: Disk,
 
     found = []
     for left in cuts:
-        remove_leftovers(left)
+        repair_logs(left)
         snapshot = open_snapshot(left, NAME)
         rows = snapshot.handle.to_pyarrow_table().column("id").to_pylist()
         assert sorted(rows) == list(range(1, snapshot.through_id + 1))
@@ -196,9 +196,9 @@ def test_a_checkpoint_torn_by_a_power_cut_is_dropped(tmp_path: Path, disk: Disk,
     assert found == sorted(found)
 
 
-def _recording(folder: str, journal: Path) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _recording(write: FilesByDay, journal: Path) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """`FilesByDay` with a task that records its syncs."""
-    note, write = recorder(journal), FilesByDay(folder)
+    note = recorder(journal)
 
     def recorded(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with mock.patch.object(os, "fsync", note):

@@ -3,13 +3,12 @@
 import csv
 import io
 import json
-import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import UTC, date, datetime
 from pathlib import Path
 
@@ -18,16 +17,33 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from tests.cli.conftest import Shell
-from tests.support.lakes import write_lake
+from tests.support.lakes import write_lake, write_old_lake
 from tests.support.three_runs import THREE_RUNS
 from tinyagi.domain.errors import InvalidInput, NotFound
 from tinyagi.pipeline.errors import LakeBroken
 from tinyagi.pipeline.lake import Lake, LakeManifest, Pin, write_manifest
-from tinyagi.pipeline.manage import query as query_module
 from tinyagi.pipeline.manage.query import LakeQuery
 from tinyagi.pipeline.tables.catalog import TABLES
 from tinyagi.pipeline.tables.model import DATE
 from tinyagi.settings.home import Home
+
+SLOW_QUERY = """
+import signal, sys
+from pathlib import Path
+from tinyagi.pipeline.lake import Lake
+from tinyagi.pipeline.manage.query import LakeQuery
+
+# A child of a worker of pytest-xdist begins with the signal ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+with LakeQuery(Lake(Path(sys.argv[1]))) as lake:
+    try:
+        print("ready", flush=True)
+        lake.run("SELECT sum(a.range * b.range) FROM range(10_000_000) a, range(1_000_000) b", limit=1)
+    except KeyboardInterrupt:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        print("interrupted", flush=True)
+    print(lake.run("SELECT count(*) FROM silver.runs", limit=1).rows[0][0])
+"""
 
 
 @pytest.fixture(scope="module")
@@ -96,11 +112,8 @@ def test_a_column_that_an_older_file_lacks_is_null(tmp_path: Path) -> None:
         assert query.run("SELECT claim_id, cost FROM silver.runs", limit=9).rows == (("c9", None),)
 
 
-def test_milliseconds_of_an_older_lake_are_instants(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    declared = pa.schema([("started_at", pa.timestamp("us", tz="UTC")), (DATE, pa.date32())])
-    monkeypatch.setattr(query_module, "arrow_schema", lambda _: declared)
-
-    with LakeQuery(older_runs(tmp_path, started_at=pa.array([1_500], pa.int64()))) as query:
+def test_milliseconds_of_an_older_lake_are_instants(tmp_path: Path) -> None:
+    with LakeQuery(write_old_lake(tmp_path, {"silver.runs": [{"claim_id": "c1", "started_at": 1_500}]})) as query:
         ((found,),) = query.run("SELECT started_at FROM silver.runs", limit=9).rows
 
     assert found == datetime(1970, 1, 1, 0, 0, 1, 500_000, tzinfo=UTC)
@@ -218,16 +231,22 @@ def test_a_deleted_file_is_reported_without_its_path(tmp_path: Path) -> None:
     assert str(refused.value) == "A file of the lake cannot be read; `vacuum` may have deleted it. Ask again."
 
 
-def test_ctrl_c_interrupts_a_query(lake: LakeQuery) -> None:
-    slow = "SELECT sum(a.range * b.range) FROM range(10_000_000) a, range(1_000_000) b"
-    interrupt = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
-    interrupt.start()
-
-    with pytest.raises(KeyboardInterrupt):
-        lake.run(slow, limit=1)
-
-    interrupt.join()
-    assert lake.run("SELECT count(*) FROM silver.runs", limit=1).rows == ((3,),)
+def test_ctrl_c_interrupts_a_query(tmp_path: Path) -> None:
+    source = write_lake(tmp_path, {"silver.runs": THREE_RUNS})
+    command = (sys.executable, "-c", SLOW_QUERY, str(source.folder))
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        try:
+            # Again and again, because the query may not have started at the first time.
+            for _ in range(300):
+                process.send_signal(signal.SIGINT)
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(0.2)
+                    break
+        finally:
+            process.kill()
+        assert process.stdout.read() == "interrupted\n3\n"
 
 
 def test_a_query_prints_a_table(home: Home) -> None:

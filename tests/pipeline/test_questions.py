@@ -13,7 +13,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
@@ -22,13 +21,10 @@ from tinyagi.cli.pipeline_query import statements_in
 from tinyagi.lake_service import LakeService
 from tinyagi.pipeline.ingest.log_source import LogSource
 from tinyagi.pipeline.lake import Lake
-from tinyagi.pipeline.manage import query
 from tinyagi.pipeline.manage.query import LakeQuery, QueryResult
 from tinyagi.pipeline.progress import Progress
 from tinyagi.pipeline.run import Pipeline
 from tinyagi.pipeline.spark.lake_session import LakeSession
-from tinyagi.pipeline.tables.model import INSTANT, Table
-from tinyagi.pipeline.tables.schema import arrow_schema
 from tinyagi.settings.home import Home
 
 pytestmark = pytest.mark.timeout(600)
@@ -70,19 +66,8 @@ def office(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ite
     lake = Lake(home.lake)
     Pipeline(LakeSession(spark, lake, Progress()), LogSource({"db": str(home.database)})).run()
     session = LakeSession(spark, lake, Progress(), is_pinned=True)
-    with pytest.MonkeyPatch.context() as patch, LakeQuery(lake) as queries:
-        # Until instants are stored as timestamps, the query converts them as it does for an older lake.
-        patch.setattr(query, "arrow_schema", timestamps)
+    with LakeQuery(lake) as queries:
         yield Office(home, session, queries)
-
-
-def timestamps(table: Table) -> pa.Schema:
-    """The schema of a table of silver or gold with instants as timestamps."""
-    schema = arrow_schema(table)
-    if not table.name.startswith(("silver.", "gold.")):
-        return schema
-    instants = {column.name for column in table.columns if column.unit == INSTANT}
-    return pa.schema([one.with_type(pa.timestamp("us", tz="UTC")) if one.name in instants else one for one in schema])
 
 
 def test_every_statement_of_the_file_is_a_numbered_question() -> None:

@@ -31,7 +31,6 @@ from tests.pipeline.support import (
 from tests.pipeline.worlds import Traffic, traffic
 from tinyagi.domain.messages import NewMessage
 from tinyagi.domain.runs import Outcome
-from tinyagi.pipeline.delta.commit import CHECKPOINTS
 from tinyagi.pipeline.delta.snapshot import Snapshot, open_snapshot
 from tinyagi.pipeline.errors import LakeBroken, LakeChanged, PipelineError
 from tinyagi.pipeline.ingest.bronze import BRONZE, BronzeIngest
@@ -74,18 +73,15 @@ class Meddler(Progress):
         self.plans[table] += 1
         self._do("planned", table)
 
-    def staged(self, table: str) -> None:
-        self._do("staged", table)
-
-    def moved(self, table: str) -> None:
-        self._do("moved", table)
+    def written(self, table: str) -> None:
+        self._do("written", table)
 
     def _do(self, point: str, table: str) -> None:
         self.actions.pop((point, table), lambda: None)()
 
 
 class Forgetful(LakeSession):
-    """Reports bronze as empty at first, like a checkpoint that is older than the lake."""
+    """Reports bronze as empty at first, like a position that is older than the lake."""
 
     def open(self, name: str) -> Snapshot:
         snapshot = LakeSession.open(self, name)
@@ -95,9 +91,7 @@ class Forgetful(LakeSession):
         return replace(snapshot, through_id=0)
 
 
-def test_a_stream_without_checkpoints_continues_at_the_end_of_bronze(
-    spark: SparkSession, lake: Lake, database: Path
-) -> None:
+def test_ingest_continues_at_the_end_of_bronze(spark: SparkSession, lake: Lake, database: Path) -> None:
     session = LakeSession(spark, lake, Progress())
 
     def take() -> int:
@@ -105,8 +99,6 @@ def test_a_stream_without_checkpoints_continues_at_the_end_of_bronze(
 
     with hurried(spark):
         first = take()
-        assert list((lake.folder / CHECKPOINTS).iterdir()) == []
-        shutil.rmtree(lake.folder / CHECKPOINTS)
         append_history(database, 100)
         second, third = take(), take()
         repeated = BronzeIngest(Forgetful(spark, lake, Progress()), log_of(database), batch_events=120).run()
@@ -179,11 +171,11 @@ def test_concurrent_rewrites_between_plan_and_commit_double_no_rows(
     meddler = Meddler(
         {
             ("planned", BRONZE): lambda: _compact(lake, BRONZE),
-            ("staged", "silver.messages"): lambda: _rewrite(lake, "silver.messages"),
-            ("moved", "silver.runs"): lambda: _rewrite(lake, "silver.runs"),
+            ("written", "silver.messages"): lambda: _rewrite(lake, "silver.messages"),
+            ("written", "silver.runs"): lambda: _rewrite(lake, "silver.runs"),
             ("planned", "silver.responses"): lambda: _rewrite(lake, "silver.responses"),
-            ("moved", "silver.agent_messages"): lambda: _append_nothing(lake, "silver.agent_messages"),
-            ("staged", "gold.conversations"): lambda: _rewrite(lake, "gold.conversations"),
+            ("written", "silver.agent_messages"): lambda: _append_nothing(lake, "silver.agent_messages"),
+            ("written", "gold.conversations"): lambda: _rewrite(lake, "gold.conversations"),
         }
     )
     tables, cached = {table for _, table in meddler.actions}, _cached(spark)
@@ -202,7 +194,7 @@ def test_concurrent_rewrites_between_plan_and_commit_double_no_rows(
 
 def test_repeated_concurrent_writes_are_reported(spark: SparkSession, lake: Lake, database: Path) -> None:
     class Busybody(Progress):
-        def moved(self, table: str) -> None:
+        def written(self, table: str) -> None:
             _append_nothing(lake, table)
 
     session = LakeSession(spark, lake, Busybody())
@@ -269,7 +261,7 @@ class Busy(Progress):
     def planned(self, table: str) -> None:
         self.nudges.release()
 
-    def staged(self, table: str) -> None:
+    def written(self, table: str) -> None:
         self.nudges.release()
 
     def committed(self, table: str, rows: int) -> None:

@@ -61,7 +61,8 @@ async def test_an_answer_is_returned_with_usage_and_session(name: str, play: Pla
 async def test_a_resumed_session_counts_only_the_usage_of_this_run(name: str, play: Play, tmp_path: Path) -> None:
     first = await play("answer")[0].run(a_run(tmp_path, model=MODELS[name]), RecordedProgress())
     provider, replay = play("resume")
-    second = await provider.run(a_run(tmp_path, model=MODELS[name], session_id=first.session_id), RecordedProgress())
+    resumed = a_run(tmp_path, model=MODELS[name], session_id=first.session_id, session_state=first.session_state)
+    second = await provider.run(resumed, RecordedProgress())
     assert (second.text, second.usage, second.lost_session) == ("and good night", first.usage, False)
     [arguments] = replay.asked()
     asked = set(replay.recorded[0]["arguments"]) & set(arguments)

@@ -43,7 +43,7 @@ BUSY: Final = 75
 _EXTRA: Final = frozenset({"deltalake", "duckdb", "pyarrow", "plotly", "pyspark", "py4j"})
 _UPDATED_TABLES: Final = 16
 """All tables except bronze.events."""
-_STAGES: Final = {"ingest": "events", "silver": "silver", "gold": "gold", "tidy": "tidying up"}
+_STAGES: Final = {"rebuild": "rebuilding", "ingest": "events", "silver": "silver", "gold": "gold", "tidy": "tidying up"}
 
 
 @app.command("run", epilog=examples("tinyagi pipeline run", "tinyagi pipeline run --json"))

@@ -25,15 +25,17 @@ from deltalake import DeltaTable
 from tinyagi.domain.errors import NotFound
 from tinyagi.pipeline.errors import LakeBroken, LakeBusy
 from tinyagi.pipeline.instants import During, in_millis, stored_schema
-from tinyagi.pipeline.tables.catalog import find_table
+from tinyagi.pipeline.tables.catalog import TABLES, find_table
 from tinyagi.pipeline.tables.model import DATE
 from tinyagi.settings.home import Home, find_home
 from tinyagi.system.files import make_folder, private_files, put_in_place, write_aside
 
 LAKE_MANIFEST: Final = "manifest.json"
+LOG: Final = "_delta_log"
 SPARK: Final = "_spark"
 """The folder below a lake for Spark's temporary files."""
-_FORMAT: Final = 1
+FORMAT: Final = 2
+"""Of the manifest and of the tables' types; 1 stored instants as milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,7 @@ class LakeManifest:
     """The last event that every table includes."""
     written_at: int
     tables: Mapping[str, Pin]
+    format: int = FORMAT
 
 
 class Lake:
@@ -71,6 +74,20 @@ class Lake:
 
     def manifest(self) -> LakeManifest | None:
         return read_manifest(self.manifest_file)
+
+    def is_current(self, head: int) -> bool:
+        """True when a run has nothing to do: every table has all events, and no killed run left a newer version."""
+        manifest = self.manifest()
+        return (
+            manifest is not None
+            and manifest.format == FORMAT
+            and manifest.through_id == head
+            and manifest.tables.keys() == TABLES.keys()
+            and not any(
+                (self.path(name) / LOG / f"{pin.version + 1:020}.json").exists()
+                for name, pin in manifest.tables.items()
+            )
+        )
 
     def delta(self, name: str, *, as_of: int | datetime | None = None) -> DeltaTable:
         """The table as of the manifest, or as of a given version or instant; raise NotFound if it does not exist."""
@@ -157,15 +174,15 @@ def read_manifest(path: Path) -> LakeManifest | None:
         return None
     except ValueError as error:
         raise LakeBroken(f"{path} cannot be read: {error}. Delete it and run `tinyagi pipeline run`.") from error
-    if found.get("format") != _FORMAT:
+    if found.get("format") not in range(1, FORMAT + 1):
         raise LakeBroken(
             f"{path} was written by another version of TinyAGI (format {found.get('format')}). Update this one."
         )
     tables = {name: Pin(**pin) for name, pin in found["tables"].items()}
-    return LakeManifest(found["floor"], found["through_id"], found["written_at"], tables)
+    return LakeManifest(found["floor"], found["through_id"], found["written_at"], tables, found["format"])
 
 
 def write_manifest(path: Path, manifest: LakeManifest) -> None:
     """Replace the manifest atomically: a reader sees the old one or the new one."""
-    content = json.dumps({"format": _FORMAT, **asdict(manifest)}, indent=1, sort_keys=True)
+    content = json.dumps(asdict(manifest), indent=1, sort_keys=True)
     put_in_place(write_aside(path, content.encode()), path)

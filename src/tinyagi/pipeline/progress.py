@@ -15,14 +15,11 @@ class Progress:
     def planned(self, table: str) -> None:
         """The table's change is planned; nothing is written yet."""
 
-    def staged(self, table: str) -> None:
-        """Its files are in the staging folder."""
-
-    def moved(self, table: str) -> None:
+    def written(self, table: str) -> None:
         """Its files are in the table's folder, not visible before the commit."""
 
     def committed(self, table: str, rows: int) -> None:
-        """Its files are part of the table."""
+        """Its files are part of the table; 0 rows when there was nothing to write."""
 
     def finishing(self) -> None:
         """Every table is up to date; the manifest is not written yet."""

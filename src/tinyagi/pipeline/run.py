@@ -1,31 +1,42 @@
 """One pipeline run: ingest new events into bronze, bring every other table up to them, write the manifest."""
 
 import json
+import shutil
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
-from typing import Final
+from typing import Final, TypeAlias, TypeVar
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+import pyarrow as pa
 
 from tinyagi.domain.instants import utc_day
-from tinyagi.pipeline.delta.commit import Committed
+from tinyagi.pipeline.delta.commit import Change, commit
 from tinyagi.pipeline.delta.optimize import compact, vacuum_daily
-from tinyagi.pipeline.delta.snapshot import Snapshot
+from tinyagi.pipeline.delta.snapshot import Snapshot, has_old_types, renew
+from tinyagi.pipeline.errors import LakeChanged
+from tinyagi.pipeline.gold_updates import FROM_GOLD, FROM_SILVER, AlertsTable, RecomputedDays
 from tinyagi.pipeline.ingest.bronze import BRONZE, BronzeIngest, Redactions
 from tinyagi.pipeline.ingest.log_source import LogSource
 from tinyagi.pipeline.lake import LakeManifest, Pin, write_manifest
 from tinyagi.pipeline.progress import Summary
-from tinyagi.pipeline.spark.lake_session import LakeSession, WritePlan, now_ms
-from tinyagi.pipeline.table_updates import FROM_EVENTS, FROM_GOLD, FROM_SILVER, HANDOFFS_UPDATE, changed_rows
-from tinyagi.pipeline.tables import catalog, silver
+from tinyagi.pipeline.silver_updates import (
+    AFTER_SILVER,
+    FROM_EVENTS,
+    AppendedTable,
+    DerivedTable,
+    FoldedTable,
+    NewEvents,
+    QuarantineTable,
+)
+from tinyagi.pipeline.spark.lake_session import ATTEMPTS, LakeSession, WritePlan, now_ms
+from tinyagi.pipeline.spark.session_settings import tuned_for_many
+from tinyagi.pipeline.tables import catalog
 from tinyagi.pipeline.tables.catalog import QUARANTINE, TABLES
-from tinyagi.pipeline.transform.columns import spark_schema
-from tinyagi.pipeline.transform.parsed_events import parsed_events, quarantined, valid_events
+from tinyagi.pipeline.tables.schema import arrow_schema
+from tinyagi.pipeline.transform.parsed_events import parsed_events
 
 SLICE_EVENTS: Final = 500_000
 """Events per silver update, about: Spark caches one slice while all silver tables read it."""
@@ -35,7 +46,12 @@ DERIVED_TABLES: Final = tuple(
     name for name in TABLES if name not in {BRONZE, catalog.PIPELINE_RUNS.name, catalog.ERASURES.name}
 )
 """Tables computed from bronze."""
+_OLD_STAGE: Final = "_stage"
 _RUN_COLUMNS: Final = ("run_id", "kind", "started_at", "ended_at", "from_id", "through_id", "events", "quarantined")
+
+SilverUpdate: TypeAlias = FoldedTable | AppendedTable | DerivedTable | QuarantineTable
+GoldUpdate: TypeAlias = RecomputedDays | AlertsTable
+Update = TypeVar("Update", SilverUpdate, GoldUpdate)
 
 
 class Pipeline:
@@ -59,8 +75,10 @@ class Pipeline:
     def run(self, kind: str = "run") -> Summary:
         """Process all new events. After a kill at any point, the next run continues from there."""
         summary = Summary(uuid.uuid4().hex[:12], kind, now_ms(), from_id=self._session.open(BRONZE).through_id)
+        self._renew_old_tables(summary)
         with self._stage(summary, "ingest"):
-            summary.events = self._ingest()
+            ingest = BronzeIngest(self._session, self._log, self._batch_events, self._redactions)
+            summary.events = ingest.run()
             if summary.events:
                 summary.rows[BRONZE] = summary.events
         self._catch_up(summary)
@@ -70,7 +88,8 @@ class Pipeline:
         """Rebuild every derived table from bronze. Readers see the old ones until all are done."""
         summary = Summary(uuid.uuid4().hex[:12], "backfill", now_ms())
         for name in DERIVED_TABLES:
-            self._session.write(name, lambda snapshot: WritePlan(None, 0, snapshot.files))
+            snapshot = self._session.open(name)
+            commit(snapshot, Change(0, replaced=snapshot.files))
         self._catch_up(summary)
         return summary
 
@@ -80,13 +99,9 @@ class Pipeline:
 
     def compact(self) -> dict[str, int]:
         """Join the small files of every day; return the number of files removed, per table."""
-        removed = compact(self._session.lake, all_days=True)
+        removed = compact(map(self._session.open, TABLES), all_days=True)
         self._publish(self._session.open(BRONZE))
         return removed
-
-    def _ingest(self) -> int:
-        ingest = BronzeIngest(self._session, self._log, batch_events=self._batch_events, redactions=self._redactions)
-        return ingest.run()
 
     def _catch_up(self, summary: Summary) -> None:
         """Update each table from its own last event to bronze's; after a kill, the next run does the rest."""
@@ -96,24 +111,33 @@ class Pipeline:
             for after, last in self._slices(through):
                 self._silver(bronze, after, last, summary)
         with self._stage(summary, "gold"):
-            for steps in (FROM_SILVER, FROM_GOLD):
-                self._in_parallel(
-                    {step.table.name: partial(step.update, self._session, through) for step in steps}, summary
-                )
+            self._gold(through, summary)
         known = self._session.lake.manifest()
         if not summary.rows and known is not None and known.through_id >= through:
             return
         with self._stage(summary, "tidy"):
-            compact(self._session.lake)
+            compact(map(self._session.open, TABLES))
         summary.ended_at = now_ms()
         self._record_run(summary)
         self._session.progress.finishing()
         self._publish(bronze)
         vacuum_daily(self._session.lake)
 
+    def _renew_old_tables(self, summary: Summary) -> None:
+        """Tables of an earlier version store other types: start them again. Readers see the old ones until the end."""
+        lake = self._session.lake
+        old = [name for name in DERIVED_TABLES if has_old_types(lake, name)]
+        if old:
+            with self._stage(summary, "rebuild"):
+                for name in old:
+                    renew(lake, name)
+                for name in TABLES:
+                    # Earlier versions wrote new files there first.
+                    shutil.rmtree(lake.path(name) / _OLD_STAGE, ignore_errors=True)
+
     def _slices(self, through: int) -> Iterator[tuple[int, int]]:
         """Id ranges from the last event of the table that is furthest behind."""
-        names = [step.table.name for step in FROM_EVENTS] + [HANDOFFS_UPDATE.table.name, QUARANTINE.name]
+        names = [update.table.name for update in (*FROM_EVENTS, *AFTER_SILVER)]
         after = min(self._session.open(name).through_id for name in names)
         # Equal lengths: a short slice at the end would cost as much as a full one.
         count = max(1, round((through - after) / self._slice_events))
@@ -124,50 +148,112 @@ class Pipeline:
 
     def _silver(self, bronze: Snapshot, after: int, through: int, summary: Summary) -> None:
         session = self._session
-        events = session.read(bronze, bronze.reaching("id", after + 1, through))
-        parsed = parsed_events(events.where((F.col("id") > after) & (F.col("id") <= through))).persist()
+        are_few = session.are_few(bronze.reaching("id", after + 1, through))
+        parsed = parsed_events(session.read_range(bronze, after, through)).persist()
+        events = NewEvents(parsed, through, are_few)
+
+        def changes(update: SilverUpdate, snapshot: Snapshot) -> WritePlan:
+            return update.changes(session, snapshot, events)
+
         try:
-            valid = valid_events(parsed)
-            self._in_parallel(
-                {step.table.name: partial(step.update, session, valid, through) for step in FROM_EVENTS}, summary
-            )
-            self._in_parallel(
-                {
-                    HANDOFFS_UPDATE.table.name: partial(HANDOFFS_UPDATE.update, session, through),
-                    QUARANTINE.name: partial(self._quarantine, parsed, through),
-                },
-                summary,
-            )
+            for updates in (FROM_EVENTS, AFTER_SILVER):
+                self._update((updates,), changes, through, summary, together=are_few)
         finally:
             parsed.unpersist()
         summary.quarantined = summary.rows.get(QUARANTINE.name, 0)
 
-    def _quarantine(self, parsed: DataFrame, through: int) -> Committed | None:
-        def plan(snapshot: Snapshot) -> WritePlan | None:
-            after = snapshot.through_id
-            if after >= through:
-                return None
-            ended = changed_rows(self._session, silver.RUNS.name, after).where(
-                F.col("end_event_id").between(after + 1, through)
-            )
-            return WritePlan(quarantined(parsed.where(F.col("id") > after), ended), through)
+    def _gold(self, through: int, summary: Summary) -> None:
+        session = self._session
 
-        return self._session.write(QUARANTINE.name, plan)
+        def changes(update: GoldUpdate, snapshot: Snapshot) -> WritePlan:
+            return update.changes(session, snapshot, through)
 
-    def _in_parallel(self, tasks: Mapping[str, Callable[[], Committed | None]], summary: Summary) -> None:
-        """Run the updates, PARALLEL_TABLES at a time; raise the first error once all have ended."""
+        changed = [
+            source.changed_files(session, session.open(update.table.name).through_id)
+            for update in FROM_SILVER
+            for source in update.sources
+        ]
+        waves: tuple[tuple[GoldUpdate, ...], ...] = (FROM_SILVER, FROM_GOLD)
+        self._update(waves, changes, through, summary, together=session.are_few(*changed))
 
-        def timed(name: str) -> None:
-            started = time.perf_counter()
-            done = tasks[name]()
-            summary.seconds[name] = summary.seconds.get(name, 0.0) + time.perf_counter() - started
-            if done is not None:
-                summary.rows[name] = summary.rows.get(name, 0) + done.rows
+    def _update(
+        self,
+        waves: Sequence[Sequence[Update]],
+        changes: Callable[[Update, Snapshot], WritePlan],
+        through: int,
+        summary: Summary,
+        *,
+        together: bool,
+    ) -> None:
+        """Update the tables, one wave after another: few changes all together, many table by table."""
+        if together:
+            self._repeated(waves, changes, through, summary)
+            return
+        for wave in waves:
+            with tuned_for_many(self._session.spark):
+                self._in_parallel(
+                    {one.table.name: partial(self._repeated, ((one,),), changes, through, summary) for one in wave}
+                )
 
+    def _repeated(
+        self,
+        waves: Sequence[Sequence[Update]],
+        changes: Callable[[Update, Snapshot], WritePlan],
+        through: int,
+        summary: Summary,
+    ) -> None:
+        """After a conflict, plan again for the tables that are still behind."""
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                self._update_group(waves, changes, through, summary)
+            except LakeChanged:
+                if attempt == ATTEMPTS:
+                    raise
+            else:
+                return
+
+    def _update_group(
+        self,
+        waves: Sequence[Sequence[Update]],
+        changes: Callable[[Update, Snapshot], WritePlan],
+        through: int,
+        summary: Summary,
+    ) -> None:
+        session = self._session
+        snapshots = {one.table.name: session.open(one.table.name) for wave in waves for one in wave}
+        behind = [[one for one in wave if snapshots[one.table.name].through_id < through] for wave in waves]
+        updates = {one.table.name: one for wave in behind for one in wave}
+        found = session.settle(
+            {name: changes(one, snapshots[name]) for name, one in updates.items()}, f"{_names(updates)}: changes"
+        )
+        for wave in behind:
+            plans = {
+                one.table.name: one.plan(session, snapshots[one.table.name], found[one.table.name]) for one in wave
+            }
+            plans = session.settle(plans, f"{_names(plans)}: rows")
+            is_small = all(plan.is_small for plan in plans.values())
+            with nullcontext() if is_small else tuned_for_many(session.spark):
+                self._in_parallel(
+                    {name: partial(self._carry_out, snapshots[name], plan, summary) for name, plan in plans.items()}
+                )
+
+    def _carry_out(self, snapshot: Snapshot, plan: WritePlan, summary: Summary) -> None:
+        name = snapshot.table.name
+        started = time.perf_counter()
+        done = self._session.carry_out(snapshot, plan)
+        summary.seconds[name] = summary.seconds.get(name, 0.0) + time.perf_counter() - started
+        if done is not None:
+            summary.rows[name] = summary.rows.get(name, 0) + done.rows
+
+    def _in_parallel(self, tasks: Mapping[str, Callable[[], None]]) -> None:
+        """Run the tasks, PARALLEL_TABLES at a time; raise the first error once all have ended."""
+        if len(tasks) == 1:
+            next(iter(tasks.values()))()
+            return
         with ThreadPoolExecutor(PARALLEL_TABLES, thread_name_prefix="tinyagi-table") as pool:
-            running = [pool.submit(timed, name) for name in tasks]
-        for update in running:
-            update.result()
+            running = [pool.submit(task) for task in tasks.values()]
+        for one in running:
+            one.result()
 
     def _record_run(self, summary: Summary) -> None:
         """Add a row about this run to ops.runs, for `pipeline status` and for diagnosis."""
@@ -177,8 +263,8 @@ class Pipeline:
             "seconds": json.dumps({name: round(took, 3) for name, took in summary.seconds.items()}, sort_keys=True),
             "date": utc_day(summary.ended_at),
         }
-        frame = self._session.spark.createDataFrame([row], spark_schema(catalog.PIPELINE_RUNS))
-        self._session.write(catalog.PIPELINE_RUNS.name, lambda _: WritePlan(frame, summary.through_id))
+        rows = pa.Table.from_pylist([row], arrow_schema(catalog.PIPELINE_RUNS))
+        self._session.write(catalog.PIPELINE_RUNS.name, lambda _: WritePlan(rows, summary.through_id))
 
     def _publish(self, bronze: Snapshot) -> None:
         snapshots = {name: self._session.open(name) for name in TABLES}
@@ -192,3 +278,7 @@ class Pipeline:
         started = time.perf_counter()
         yield
         summary.seconds[name] = time.perf_counter() - started
+
+
+def _names(tables: Mapping[str, object]) -> str:
+    return ", ".join(tables)

@@ -7,15 +7,12 @@ from datetime import timedelta
 from typing import Final
 
 import pyarrow as pa
-import pyarrow.dataset as ds
 
-from tinyagi.pipeline.delta.commit import Change, Staged, commit, staging
-from tinyagi.pipeline.delta.parquet_files import FilesByDay
+from tinyagi.pipeline.delta.commit import Change, commit, discard
+from tinyagi.pipeline.delta.parquet_files import write_files
 from tinyagi.pipeline.delta.snapshot import DataFile, Snapshot, differs, open_snapshot
 from tinyagi.pipeline.lake import Lake
 from tinyagi.pipeline.tables.catalog import TABLES
-from tinyagi.pipeline.tables.model import DATE
-from tinyagi.pipeline.tables.schema import arrow_schema
 from tinyagi.system.files import sync
 
 SMALL_BYTES: Final = 8 * 1024 * 1024
@@ -28,9 +25,10 @@ KEEP: Final = timedelta(hours=24)
 _LAST_VACUUM: Final = ".vacuumed"
 
 
-def compact(lake: Lake, *, all_days: bool = False) -> dict[str, int]:
+def compact(tables: Iterable[Snapshot], *, all_days: bool = False) -> dict[str, int]:
     """Join small files of days with too many of them, or of all days; return the number of files removed, per table."""
-    return {name: removed for name in TABLES if (removed := _compact(open_snapshot(lake, name), all_days=all_days))}
+    found = {snapshot.table.name: _compact(snapshot, all_days=all_days) for snapshot in tables}
+    return {name: removed for name, removed in found.items() if removed}
 
 
 def _compact(snapshot: Snapshot, *, all_days: bool) -> int:
@@ -44,24 +42,19 @@ def _compact(snapshot: Snapshot, *, all_days: bool) -> int:
     if not joined:
         return 0
     # Not delta-rs's `optimize.compact`, which commits files that are not durable yet.
-    with staging(snapshot.folder) as folder:
-        (written,) = FilesByDay(str(folder))(_rows(snapshot, joined))
-        files = Staged(folder, tuple(written.column("path").to_pylist()))
+    files = write_files(snapshot.folder, snapshot.table, _rows(snapshot, joined))
+    try:
         done = commit(snapshot, Change(snapshot.through_id, files, joined))
+    except BaseException:
+        discard(snapshot, files)
+        raise
     return len(joined) - done.files
 
 
 def _rows(snapshot: Snapshot, files: Sequence[DataFile]) -> Iterator[pa.RecordBatch]:
-    """The rows of the files, day by day, with the declared schema: a column that an older file lacks is null."""
-    dataset = ds.dataset(
-        sorted(snapshot.locations(files)),
-        schema=arrow_schema(snapshot.table),
-        format="parquet",
-        partitioning=ds.partitioning(pa.schema([pa.field(DATE, pa.date32())]), flavor="hive"),
-        partition_base_dir=str(snapshot.folder),
-    )
+    """The rows of the files, day by day, in batches of a row group's size."""
     pending: list[pa.RecordBatch] = []
-    for batch in dataset.to_batches():
+    for batch in snapshot.dataset(files).to_batches():
         pending.append(batch)
         if sum(batch.num_rows for batch in pending) >= ROW_GROUP:
             yield pa.concat_batches(pending)

@@ -4,58 +4,28 @@ import bisect
 import datetime as dt
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Transaction
 from deltalake import Schema as DeltaSchema
 
-from tinyagi.pipeline.lake import Lake
+from tinyagi.pipeline.delta.parquet_files import Bound, FileStatistics, bounded_columns
+from tinyagi.pipeline.lake import LOG, Lake
 from tinyagi.pipeline.tables.catalog import find_table
-from tinyagi.pipeline.tables.model import DATE, TIMESTAMP, Table
+from tinyagi.pipeline.tables.model import DATE, Table
 from tinyagi.pipeline.tables.schema import arrow_schema
 from tinyagi.system.files import make_folder, sync
 
 APP: Final = "tinyagi"
 """The application id under which a table's log stores its last event id, as a transaction version."""
 
-Bound = int | float | str | dt.datetime
-
-_BOUNDED: Final = frozenset({"long", "int", "string", TIMESTAMP})
-_LONGEST_BOUND: Final = 128
-"""Characters; a longer text is not stored as a bound."""
-
-LOG: Final = "_delta_log"
 _HINT: Final = "_last_checkpoint"
-
-
-@dataclass(frozen=True, slots=True)
-class FileStatistics:
-    rows: int
-    minimum: Mapping[str, Any] = field(default_factory=dict)
-    """A `Bound` of the column's own type."""
-    maximum: Mapping[str, Any] = field(default_factory=dict)
-    nulls: Mapping[str, int] = field(default_factory=dict)
-
-    def to_json(self) -> str:
-        return json.dumps(
-            {
-                "numRecords": self.rows,
-                "minValues": dict(self.minimum),
-                "maxValues": dict(self.maximum),
-                "nullCount": dict(self.nulls),
-            },
-            default=_in_the_log,
-        )
-
-
-def _in_the_log(time: dt.datetime) -> str:
-    """A bound as Delta writes it. Readers allow for the microseconds that are cut off."""
-    return time.astimezone(dt.UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +49,14 @@ class Snapshot:
     def version(self) -> int:
         return self.handle.version()
 
+    def has_successor(self) -> bool:
+        """True when the table has a newer version than this one."""
+        return _entry(self.folder / LOG, self.version + 1).exists()
+
+    def reached(self, through_id: int) -> "Snapshot":
+        """The same version, known to include more events."""
+        return replace(self, through_id=max(self.through_id, through_id))
+
     def of_dates(self, dates: Collection[dt.date]) -> tuple[DataFile, ...]:
         return tuple(file for file in self.files if file.date in dates)
 
@@ -96,6 +74,20 @@ class Snapshot:
     def locations(self, files: Iterable[DataFile]) -> list[str]:
         return [str(self.folder / file.path) for file in files]
 
+    def dataset(self, files: Iterable[DataFile]) -> ds.Dataset:
+        """The rows of these files, with the declared schema: a column that an older file lacks is null."""
+        schema = arrow_schema(self.table)
+        locations = sorted(self.locations(files))
+        if not locations:
+            return ds.dataset(schema.empty_table())
+        return ds.dataset(
+            locations,
+            schema=schema,
+            format="parquet",
+            partitioning=ds.partitioning(pa.schema([schema.field(DATE)]), flavor="hive"),
+            partition_base_dir=str(self.folder),
+        )
+
     def _holds(self, file: DataFile, name: str, keys: pa.ChunkedArray) -> bool:
         column = pq.read_table(self.folder / file.path, columns=[name], partitioning=None).column(name)
         return bool(pc.any(pc.is_in(column, keys.combine_chunks())).as_py())
@@ -106,16 +98,27 @@ def open_snapshot(lake: Lake, name: str) -> Snapshot:
     table = find_table(name)
     handle = _created(table, lake.path(name))
     _evolve(handle, table, lake.path(name))
-    return _snapshot(table, lake.path(name), handle)
+    return _snapshot(table, lake, handle)
 
 
 def open_pinned(lake: Lake, name: str) -> Snapshot:
     """The table as of the manifest, read-only; raise NotFound when it does not exist."""
-    return _snapshot(find_table(name), lake.path(name), lake.delta(name))
+    return _snapshot(find_table(name), lake, lake.delta(name))
 
 
-def _snapshot(table: Table, folder: Path, handle: DeltaTable) -> Snapshot:
-    return Snapshot(table, folder, handle, handle.transaction_version(APP) or 0, tuple(_files(handle)))
+def _snapshot(table: Table, lake: Lake, handle: DeltaTable) -> Snapshot:
+    return Snapshot(table, lake.path(table.name), handle, _through_id(table, lake, handle), tuple(_files(handle)))
+
+
+def _through_id(table: Table, lake: Lake, handle: DeltaTable) -> int:
+    """The last event that this version includes.
+
+    Of its last commit, or of the manifest: a run without news for a table leaves the table alone and raises its pin.
+    """
+    through_id = handle.transaction_version(APP) or 0
+    manifest = lake.manifest()
+    pin = None if manifest is None else manifest.tables.get(table.name)
+    return through_id if pin is None or pin.version != handle.version() else max(through_id, pin.through_id)
 
 
 def _created(table: Table, folder: Path) -> DeltaTable:
@@ -207,40 +210,6 @@ def _any_between(keys: Sequence[object], statistics: FileStatistics, column: str
     if smallest is None or largest is None:
         return True
     return bisect.bisect_left(keys, smallest) < bisect.bisect_right(keys, largest)
-
-
-def bounded_columns(table: Table) -> frozenset[str]:
-    """Columns whose bounds go into the table's log. Never personal ones: `forget` does not rewrite a log."""
-    return frozenset(column.name for column in table.columns if column.type in _BOUNDED and not column.personal)
-
-
-def statistics_of(file: Path, table: Table) -> FileStatistics:
-    """Statistics from the file's footer, without reading its rows."""
-    footer = pq.read_metadata(file)
-    wanted = bounded_columns(table)
-    found: dict[str, list[pq.Statistics | None]] = {}
-    for index in range(footer.num_row_groups):
-        row_group = footer.row_group(index)
-        for place in range(row_group.num_columns):
-            column = row_group.column(place)
-            if column.path_in_schema in wanted:
-                found.setdefault(column.path_in_schema, []).append(column.statistics)
-    minimum: dict[str, Bound] = {}
-    maximum: dict[str, Bound] = {}
-    nulls: dict[str, int] = {}
-    for name, groups in found.items():
-        counted = [group for group in groups if group is not None and group.has_null_count]
-        if len(counted) < len(groups):
-            continue
-        nulls[name] = sum(group.null_count for group in counted)
-        bounded = [group for group in counted if group.has_min_max]
-        # If one row group has values but no bounds, the bounds of the others would be wrong for the file.
-        if not bounded or any(not group.has_min_max and group.num_values for group in counted):
-            continue
-        low, high = min(group.min for group in bounded), max(group.max for group in bounded)
-        if not isinstance(high, str) or max(len(low), len(high)) <= _LONGEST_BOUND:
-            minimum[name], maximum[name] = low, high
-    return FileStatistics(footer.num_rows, minimum, maximum, nulls)
 
 
 def sync_version(table: Path, version: int) -> None:

@@ -1,6 +1,6 @@
 """Erases a person from the lake: finds their events in bronze, redacts them, rebuilds the rest, purges old files."""
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -16,17 +16,20 @@ from pyspark.sql import functions as F
 from tinyagi.domain.erasure import Erasure, Identity, Person, Redaction, Scope, SenderAlias
 from tinyagi.domain.messages import ROOM_CHANNEL
 from tinyagi.domain.responses import paths_in
-from tinyagi.pipeline.delta.commit import Change, Staged, commit
+from tinyagi.pipeline.delta.commit import Change, commit
 from tinyagi.pipeline.delta.optimize import vacuum
-from tinyagi.pipeline.delta.snapshot import LOG, DataFile, Snapshot, open_snapshot, sync_version
+from tinyagi.pipeline.delta.parquet_files import WrittenFile
+from tinyagi.pipeline.delta.snapshot import DataFile, Snapshot, open_snapshot, sync_version
 from tinyagi.pipeline.errors import LakeBroken
 from tinyagi.pipeline.forget.erasures import erasure_row
 from tinyagi.pipeline.ingest.bronze import redact
-from tinyagi.pipeline.lake import Lake, Pin, write_manifest
+from tinyagi.pipeline.lake import LOG, Lake, Pin, write_manifest
 from tinyagi.pipeline.spark.lake_session import Inspected, LakeSession, WritePlan
 from tinyagi.pipeline.tables.catalog import ERASURES, EVENTS
+from tinyagi.pipeline.tables.schema import arrow_schema
 from tinyagi.pipeline.transform.columns import spark_schema
 from tinyagi.pipeline.transform.parsed_events import parsed_events
+from tinyagi.pipeline.transform.rows import apply
 from tinyagi.system.files import sync
 
 _PERSON_FIELDS: Final = """
@@ -137,8 +140,8 @@ class LakeEraser:
         return rows.join(F.broadcast(wanted), column, "left_semi")
 
     def _record(self, erasure: Erasure) -> None:
-        frame = self._session.spark.createDataFrame([erasure_row(erasure)], spark_schema(ERASURES))
-        self._session.write(ERASURES.name, lambda snapshot: WritePlan(frame, snapshot.through_id))
+        rows = pa.Table.from_pylist([erasure_row(erasure)], arrow_schema(ERASURES))
+        self._session.write(ERASURES.name, lambda snapshot: WritePlan(rows, snapshot.through_id))
 
     def _redact_bronze(self, redaction: Redaction) -> int:
         count = 0
@@ -151,10 +154,12 @@ class LakeEraser:
             if not touched:
                 return None
             return WritePlan(
-                redact(self._session.read(snapshot, touched), (redaction,)),
+                apply(
+                    self._session.read_in_tasks(snapshot, touched), redact((redaction,)), spark_schema(snapshot.table)
+                ),
                 snapshot.through_id,
                 touched,
-                inspect=lambda staged: _same_events(snapshot, touched, staged),
+                inspect=lambda written: _same_events(snapshot, touched, written),
             )
 
         self._session.write(EVENTS.name, plan)
@@ -207,10 +212,10 @@ def _covered(snapshot: Snapshot, file: DataFile, erasure: Erasure) -> int | None
     return count if count or needs_redaction else None
 
 
-def _same_events(snapshot: Snapshot, files: Collection[DataFile], staged: Staged) -> Inspected:
+def _same_events(snapshot: Snapshot, files: Collection[DataFile], written: Sequence[WrittenFile]) -> Inspected:
     """Check that no event is lost or duplicated."""
     before = _count_and_sum([str(snapshot.folder / file.path) for file in files])
-    after = _count_and_sum([str(staged.folder / file) for file in staged.files])
+    after = (sum(file.rows for file in written), sum(file.id_sum for file in written))
     if before != after:
         raise LakeBroken(f"Redaction would keep {after[0]} of {before[0]} events. Nothing was written. Try again.")
     return Inspected(snapshot.through_id, {"erased": before[0]})

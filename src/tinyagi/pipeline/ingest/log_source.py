@@ -39,6 +39,11 @@ class LogSource:
             found = log.tally(after, through)
         return found.count, found.id_sum
 
+    def end_of(self, after: int, rows: int, through: int) -> int:
+        """An id with at most `rows` events between it and `after`."""
+        with Options.parse(self.options).open() as log:
+            return log.end_of(after, rows, through)
+
     def head(self) -> int:
         """The newest id ever assigned."""
         with Options.parse(self.options).open() as log:

@@ -175,9 +175,27 @@ def split(after: int, through: int, most: int) -> list[IdRange]:
     return [IdRange(start, end) for start, end in pairwise(ends)]
 
 
+@dataclass(frozen=True, slots=True)
+class ReadRanges:
+    """For `mapInArrow` on a frame of numbers: each number is the index of one of the ranges."""
+
+    options: Options
+    ranges: Sequence[IdRange]
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                yield from read_range(self.options, self.ranges[number])
+
+
 def _read(options: Options, partition: InputPartition, types: frozenset[str] | None) -> Iterator[pa.RecordBatch]:
     if not isinstance(partition, IdRange):
         raise TypeError(f"{SOURCE_NAME} reads ranges of ids, not {partition!r}.")
+    return read_range(options, partition, types)
+
+
+def read_range(options: Options, partition: IdRange, types: frozenset[str] | None = None) -> Iterator[pa.RecordBatch]:
+    """The events of a range, in batches of a page."""
     schema = to_arrow_schema(SCHEMA)
     with options.open() as log:
         pages = log.pages(partition.after, partition.through, types)

@@ -19,6 +19,7 @@ import pyarrow.dataset
 
 from tinyagi.domain.errors import InvalidInput
 from tinyagi.pipeline.errors import LakeBroken
+from tinyagi.pipeline.instants import stored_schema
 from tinyagi.pipeline.lake import Lake
 from tinyagi.pipeline.tables.catalog import TABLES
 from tinyagi.pipeline.tables.schema import arrow_schema
@@ -131,7 +132,13 @@ class LakeQuery:
                 continue
             pin = self._pins.get(name)
             handle = self._lake.delta(name, as_of=None if pin is None else pin.version)
-            schema, old = _schema_of(name, pa.schema(handle.schema()))
+            schema = stored_schema(TABLES[name], handle)
+            # An older lake stores instants as milliseconds.
+            old = [
+                field.name
+                for field, declared in zip(schema, arrow_schema(TABLES[name]), strict=True)
+                if field.type != declared.type
+            ]
             # One view by the full name holds the dataset; the other one has schema and name.
             self._connection.register(name, handle.to_pyarrow_dataset(schema=schema))
             columns = ", ".join(f"make_timestamptz({column} * 1000) AS {column}" for column in old)
@@ -155,17 +162,6 @@ class LakeQuery:
         values = [_values(column, kind) for column, kind in zip(found.columns, types, strict=True)]
         rows = tuple(zip(*values, strict=True))
         return QueryResult(columns, rows[:limit], len(rows) > limit)
-
-
-def _schema_of(name: str, stored: pa.Schema) -> tuple[pa.Schema, list[str]]:
-    """The declared schema, in which a column that an older file lacks is null; and the instants of an older lake.
-
-    That lake stores these as milliseconds until a run rebuilds the table.
-    """
-    schema = arrow_schema(TABLES[name])
-    integers = {field.name for field in stored if pa.types.is_int64(field.type)}
-    old = [field.name for field in schema if pa.types.is_timestamp(field.type) and field.name in integers]
-    return pa.schema([field.with_type(pa.int64()) if field.name in old else field for field in schema]), old
 
 
 def _tables_in(sql: str, all_tables: Iterable[str]) -> Iterable[str]:

@@ -6,14 +6,13 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
+from tinyagi.pipeline.gold_updates import FROM_GOLD, FROM_SILVER
 from tinyagi.pipeline.ingest.bronze import BRONZE
 from tinyagi.pipeline.ingest.log_source import LogSource
+from tinyagi.pipeline.silver_updates import AFTER_SILVER, FROM_EVENTS, NewEvents
 from tinyagi.pipeline.spark.lake_session import LakeSession
-from tinyagi.pipeline.table_updates import FROM_EVENTS, FROM_GOLD, FROM_SILVER, HANDOFFS_UPDATE
-from tinyagi.pipeline.tables import silver
-from tinyagi.pipeline.tables.catalog import QUARANTINE
 from tinyagi.pipeline.tables.model import Table
-from tinyagi.pipeline.transform.parsed_events import parsed_events, quarantined, valid_events
+from tinyagi.pipeline.transform.parsed_events import parsed_events
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,19 +28,17 @@ class TableCheck:
 
 def verify(session: LakeSession, log: LogSource) -> Iterator[TableCheck]:
     """Check every table as of the manifest, one result per table."""
-    events = session.read(session.open(BRONZE)).persist()
+    bronze = session.open(BRONZE)
+    events = session.read_in_tasks(bronze).persist()
     try:
         yield _against_log(events, log)
-        parsed = parsed_events(events)
-        valid = valid_events(parsed)
-        for step in FROM_EVENTS:
-            yield _compared(session, step.table, step.recompute(session, valid))
-        yield _compared(session, HANDOFFS_UPDATE.table, HANDOFFS_UPDATE.recompute(session))
-        yield _compared(session, QUARANTINE, quarantined(parsed, _stored(session, silver.RUNS)))
-        for step_to_gold in FROM_SILVER:
-            yield _compared(session, step_to_gold.table, step_to_gold.recompute(session))
-        for last_step in FROM_GOLD:
-            yield _compared(session, last_step.table, last_step.recompute(session))
+        known = NewEvents(parsed_events(events), bronze.through_id, are_few=False)
+        for update in (*FROM_EVENTS, *AFTER_SILVER):
+            yield _compared(session, update.table, update.recompute(session, known))
+        for days in FROM_SILVER:
+            yield _compared(session, days.table, days.recompute(session))
+        for last in FROM_GOLD:
+            yield _compared(session, last.table, last.recompute(session))
     finally:
         events.unpersist()
 
@@ -54,7 +51,7 @@ def checksum(rows: DataFrame, table: Table) -> tuple[int, int]:
 
 
 def _stored(session: LakeSession, table: Table) -> DataFrame:
-    return session.read(session.open(table.name))
+    return session.read_in_tasks(session.open(table.name))
 
 
 def _compared(session: LakeSession, table: Table, expected: DataFrame) -> TableCheck:

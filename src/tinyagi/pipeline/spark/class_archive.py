@@ -34,7 +34,7 @@ MOST_BYTES: Final = 500_000_000
 
 _ATTEMPT: Final = "attempt"
 """Holds the name of the archive that was tried last."""
-_FORMAT: Final = 1
+_FORMAT: Final = 2
 """Part of the key; increase it when the maker's queries change."""
 _AOT_CACHE: Final = 25
 """The first Java whose archive is called an AOT cache."""

@@ -1,8 +1,9 @@
 """Makes a class archive: `python -m tinyagi.pipeline.spark.class_archive_maker FOLDER MEMORY`, in the background.
 
-The archive holds the classes that its queries load, so they are of the kinds that a small run of the pipeline has.
+The archive holds the classes that its queries load, so these are the transformations of a small run.
 """
 
+import datetime as dt
 import fcntl
 import logging
 import os
@@ -20,10 +21,10 @@ from typing import Final
 
 import psutil
 import pyarrow as pa
-import pyarrow.parquet as pq
-from pyspark.sql import SparkSession, Window
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from tinyagi.domain.instants import DAY_MS, day_start
 from tinyagi.pipeline.errors import PipelineError
 from tinyagi.pipeline.spark.class_archive import (
     ARCHIVE_SIZE,
@@ -35,6 +36,39 @@ from tinyagi.pipeline.spark.class_archive import (
 )
 from tinyagi.pipeline.spark.java import find_java
 from tinyagi.pipeline.spark.session import open_session
+from tinyagi.pipeline.tables import silver
+from tinyagi.pipeline.tables.catalog import EVENTS, TABLES
+from tinyagi.pipeline.tables.gold import AGENT_HOURLY
+from tinyagi.pipeline.tables.model import DATE, LAST_EVENT_ID, Table
+from tinyagi.pipeline.tables.schema import arrow_schema
+from tinyagi.pipeline.transform.alerts import alerts
+from tinyagi.pipeline.transform.gold import (
+    agent_hourly,
+    channel_daily,
+    channel_messages,
+    conversations,
+    dated_handoffs,
+    dated_responses,
+    dead_by_day,
+    dead_letters,
+    ended_runs,
+    handoff_edges,
+    texts_to_cut,
+)
+from tinyagi.pipeline.transform.parsed_events import parsed_events
+from tinyagi.pipeline.transform.quarantine import quarantined
+from tinyagi.pipeline.transform.rows import collect
+from tinyagi.pipeline.transform.silver import (
+    chat_lines,
+    handoffs,
+    history_lines,
+    message_updates,
+    response_updates,
+    run_updates,
+    with_delivery_time,
+    with_message_durations,
+    with_run_outcome,
+)
 from tinyagi.settings.environment import snapshot
 from tinyagi.settings.home import make_private
 from tinyagi.system.files import private_files
@@ -48,9 +82,8 @@ LOG_FILE: Final = "maker.log"
 _LAST_SECONDS: Final = 30.0
 _LOCK: Final = ".lock"
 _DRAFTS: Final = "making-"
-_ROWS: Final = 40
-_PAYLOAD: Final = '{"agent": "coder", "tokens": {"input": 5, "output": 7}, "files": ["a", "b"], "cost": 0.25}'
-_PAYLOAD_DDL: Final = "agent STRING, tokens STRUCT<input: BIGINT, output: BIGINT>, files ARRAY<STRING>, cost DOUBLE"
+_DAY: Final = dt.date(2026, 1, 5)
+_PAYLOAD: Final = '{"history_id": 1, "message": "{\\"id\\": 1, \\"status\\": \\"pending\\"}"}'
 
 log = logging.getLogger("tinyagi.pipeline")
 
@@ -96,7 +129,7 @@ def _make(folder: Path, memory: str, environment: Mapping[str, str], now: float,
         ):
             gateway = spark.sparkContext._gateway  # noqa: SLF001 - the only place that has the process
             process: subprocess.Popen[bytes] | None = None if gateway is None else gateway.proc
-            run_queries(spark, Path(name))
+            run_queries(spark)
         code = None if process is None else process.returncode
         if code != 0 or not draft.is_file():
             raise PipelineError(f"Java ended with exit code {code} and wrote no archive.")
@@ -106,63 +139,49 @@ def _make(folder: Path, memory: str, environment: Mapping[str, str], now: float,
     return True
 
 
-def run_queries(spark: SparkSession, folder: Path) -> None:
-    """Queries like those of a small pipeline run, over a few rows."""
-    rows = pa.table(
+def run_queries(spark: SparkSession) -> None:
+    """The queries of a small run, over two rows of each table: its own transformations need exactly its classes."""
+    rows = {name: spark.createDataFrame(_two_rows(table)) for name, table in TABLES.items()}
+    messages, runs = rows[silver.MESSAGES.name], rows[silver.RUNS.name]
+    responses, handed = rows[silver.RESPONSES.name], rows[silver.HANDOFFS.name]
+    parsed = parsed_events(rows[EVENTS.name]).persist()
+    valid = parsed.where(F.col("invalid_reason").isNull()).drop("invalid_reason")
+    updates = (message_updates, run_updates, response_updates, history_lines, chat_lines)
+    collect({update.__name__: update(valid) for update in updates})
+    collect(
         {
-            "id": pa.array(range(_ROWS), pa.int64()),
-            "type": ["run_started", "run_ended"] * (_ROWS // 2),
-            "conversation": [f"c{number % 5}" for number in range(_ROWS)],
-            "date": pa.array([number % 4 for number in range(_ROWS)], pa.int32()).cast(pa.date32()),
-            "payload": [_PAYLOAD] * (_ROWS - 1) + ["{"],
+            "messages": with_message_durations(messages),
+            "runs": with_run_outcome(runs),
+            "responses": with_delivery_time(responses),
         }
     )
-    paths = []
-    for number in range(2):
-        paths.append(str(folder / f"events-{number}.parquet"))
-        pq.write_table(rows.slice(number * _ROWS // 2, _ROWS // 2), paths[-1], compression="zstd")
-    events = spark.createDataFrame(rows)
-    stored = spark.read.schema(events.schema).parquet(*paths).where(F.col("date") >= F.lit("1970-01-01").cast("date"))
-    parsed = (
-        stored.withColumn("read", F.from_json("payload", _PAYLOAD_DDL, {"mode": "PERMISSIVE"}))
-        .select("id", "type", "conversation", "date", "payload", "read.*")
-        .withColumn("hour", F.date_trunc("hour", F.timestamp_millis(F.col("id") * 3_600_000)))
-        .where(F.col("type").isin("run_started", "run_ended"))
-    ).cache()
-    newest = Window.partitionBy("conversation").orderBy(F.col("id").desc_nulls_last())
-    last = parsed.withColumn("place", F.row_number().over(newest)).where("place <= 3").drop("place")
-    folded = parsed.groupBy("conversation", "date").agg(
-        F.count("*").alias("events"),
-        F.count_if(F.col("agent").isNull()).alias("invalid"),
-        F.sum("tokens.input").alias("input"),
-        F.max_by("type", "id").alias("last_type"),
-        F.min(F.struct("id", "type")).alias("first"),
-        F.percentile("cost", F.array(F.lit(0.5), F.lit(0.95))).alias("costs"),
-        F.collect_list("id").alias("ids"),
-        F.collect_set("agent").alias("agents"),
+    collect({"handoffs": handoffs(messages), "quarantine": quarantined(parsed, runs)})
+    collect({"dates": ended_runs(runs).select(DATE).unionAll(dated_handoffs(handed).select(DATE)).distinct()})
+    collect(
+        {
+            "hours": agent_hourly(ended_runs(runs)),
+            "conversations": conversations(messages, runs),
+            "edges": handoff_edges(dated_handoffs(handed)),
+            "channels": channel_daily(channel_messages(messages), dated_responses(responses)),
+            "dead": dead_letters(dead_by_day(messages)),
+            "texts": texts_to_cut(rows[silver.AGENT_MESSAGES.name]),
+        }
     )
-    joined = (
-        last.join(folded, ["conversation", "date"], "left")
-        .join(events.select("id", F.lit(True).alias("is_new")), "id", "left")
-        .join(F.broadcast(last.select("conversation").distinct()), "conversation", "left_semi")
-    )
-    rounded = joined.select(
-        "*",
-        F.coalesce(F.round("cost", 2), F.lit(0.0)).alias("price"),
-        F.when(F.length("payload") > 9, F.sha2("payload", 256)).otherwise(F.lower("type")).alias("hash"),
-        F.regexp_replace("payload", "[0-9]+", "#").alias("text"),
-        F.transform("ids", lambda one: one + 1).alias("next"),
-        F.to_json(F.struct("id", "tokens")).alias("json"),
-    )
-    rounded.sort("date", "conversation", "id").toArrow()
-    rounded.repartition(F.col("date")).sortWithinPartitions("date", "id").toArrow()
-    folded.unionByName(folded.withColumn("events", F.lit(0).cast("long"))).toArrow()
-    parsed.select("id", F.explode("files").alias("file")).groupBy("file").agg(F.count_distinct("id")).toArrow()
-    last.join(folded, "conversation", "left_anti").select("date").distinct().collect()
-    parsed.createOrReplaceTempView("parsed")
-    spark.sql("SELECT type, count(*) AS rows FROM parsed GROUP BY type HAVING rows > 1 ORDER BY rows LIMIT 5").collect()
-    spark.range(3).count()
+    hourly = rows[AGENT_HOURLY.name]
+    collect({"alerts": alerts(hourly, messages, dates=[_DAY], until=day_start(_DAY) + DAY_MS)})
     parsed.unpersist()
+
+
+def _two_rows(table: Table) -> pa.Table:
+    """Null in every column but those that a query may not leave out as empty."""
+    schema = arrow_schema(table)
+    rows = pa.table([pa.nulls(2, field.type) for field in schema], schema=schema).to_pylist()
+    for number, row in enumerate(rows, start=1):
+        row[DATE] = _DAY
+        row |= {name: number for name in ("id", LAST_EVENT_ID.name) if name in schema.names}
+        if table is EVENTS:
+            row |= {"type": "message_received", "version": 1, "payload": _PAYLOAD, "created_at": day_start(_DAY)}
+    return pa.Table.from_pylist(rows, schema)
 
 
 @contextmanager

@@ -29,6 +29,7 @@ from pyspark.sql import SparkSession
 from tinyagi.pipeline.errors import PipelineError
 from tinyagi.pipeline.lake import SPARK, Lake
 from tinyagi.pipeline.spark.class_archive import ARCHIVE_SIZE, ClassArchives
+from tinyagi.pipeline.spark.gateway import keep_objects, remember_functions
 from tinyagi.pipeline.spark.java import Java, find_java
 from tinyagi.pipeline.spark.session_settings import Size, event_log_settings, is_local, session_settings
 from tinyagi.settings.environment import snapshot
@@ -155,6 +156,9 @@ def open_session(
             with _report_jvm_exit():
                 with _spark_environment(java, master):
                     session = _started(master, {**settings, **(extra or {})})
+                remember_functions(session)
+                if size is Size.FEW:
+                    keep_objects(session)
                 yield session
         finally:
             _end(stop_seconds)

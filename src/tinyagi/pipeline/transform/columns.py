@@ -1,5 +1,7 @@
 """Column functions shared by silver and gold: timestamps, their days and hours, elapsed times, aggregates, schemas."""
 
+from itertools import pairwise
+
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -56,9 +58,10 @@ def percentile(column: str, share: int) -> Column:
 
 def histogram(column: str) -> Column:
     """The number of values per bucket: one bucket up to and including each edge, and one above the last edge."""
-    value = F.col(column)
-    lows, highs = (None, *HISTOGRAM_EDGES), (*HISTOGRAM_EDGES, None)
-    return F.array(*(F.count_if(_within(value, low, high)) for low, high in zip(lows, highs, strict=True)))
+    edges = HISTOGRAM_EDGES
+    between = (f"{column} > {low} AND {column} <= {high}" for low, high in pairwise(edges))
+    buckets = (f"{column} <= {edges[0]}", *between, f"{column} > {edges[-1]}")
+    return F.expr(f"array({', '.join(f'count_if({bucket})' for bucket in buckets)})")
 
 
 def total(column: str) -> Column:
@@ -68,8 +71,3 @@ def total(column: str) -> Column:
 def total_cost(column: str = "cost") -> Column:
     """Summed as decimals: a sum of doubles depends on the order of the rows."""
     return F.coalesce(F.sum(F.col(column).cast("decimal(28,9)")), F.lit(0)).cast("double").alias(column)
-
-
-def _within(value: Column, low: int | None, high: int | None) -> Column:
-    above = F.lit(True) if low is None else value > low
-    return above if high is None else above & (value <= high)

@@ -1,4 +1,4 @@
-"""Merges the rows of each key into one, column by column, in Arrow within Spark's tasks.
+"""Merges the rows of each key into one, column by column, in Arrow: within Spark's tasks, or here for few rows.
 
 Spark's own aggregation falls back to sorting and merges row by row for text columns: a third more work for tables
 this wide, and rules that only a JVM can test.
@@ -12,12 +12,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 from pyspark.sql.types import DateType, StructField, StructType
 
 from tinyagi.pipeline.tables.model import DATE, LAST_EVENT_ID, Merge, Table
 from tinyagi.pipeline.transform.columns import spark_schema
+from tinyagi.pipeline.transform.rows import Rows, apply, ordered, union
 
 LAST_EVENT: Final = LAST_EVENT_ID.name
 ARRIVAL: Final = "event_date"
@@ -26,34 +25,43 @@ ARRIVAL: Final = "event_date"
 Positions = npt.NDArray[np.int64]
 
 
-def fold(stored: DataFrame, updates: DataFrame, table: Table) -> DataFrame:
-    """One row per key, from stored rows and from update rows, one per later event.
+def fold(stored: Rows, updates: Rows, table: Table) -> Rows:
+    """One row per key, from stored rows and from update rows, one per later event; both in the same place.
 
     A column that an update lacks is null there. Derived columns are not filled in here.
     """
     (key,) = table.key
     merges = {column.name: column.merge for column in table.columns if column.merge is not Merge.DERIVED}
     merges |= {DATE: Merge.FIRST, ARRIVAL: Merge.FIRST}
-    shape = StructType(
-        [*(field for field in spark_schema(table).fields if field.name in merges), StructField(ARRIVAL, DateType())]
-    )
-    rows = stored.unionByName(updates, allowMissingColumns=True)
-    ordered = (
-        # Drop rows without a key.
-        rows.where(F.col(key).isNotNull())
-        .select(*(F.col(field.name).cast(field.dataType) for field in shape.fields))
-        .repartition(F.col(key))
-        .sortWithinPartitions(key, LAST_EVENT)
-    )
+    fields = [field for field in spark_schema(table).fields if field.name in merges]
+    shape = StructType([*fields, StructField(ARRIVAL, DateType())])
+    last_texts = {column.name for column in table.columns if column.merge is Merge.LAST and column.type == "string"}
     merge_rows = MergeRows(key, tuple((name, merges[name]) for name in shape.names if name != key))
-    folded = ordered.mapInArrow(merge_rows, shape)
-    last_texts = [column.name for column in table.columns if column.merge is Merge.LAST and column.type == "string"]
-    return folded.withColumns(
-        {
-            **{name: F.nullif(F.col(name), F.lit("")) for name in last_texts},
-            DATE: F.coalesce(DATE, ARRIVAL),
-        }
-    ).drop(ARRIVAL)
+    rows = ordered(union(stored, updates, shape), shape, key, LAST_EVENT)
+    folded = StructType([field for field in shape.fields if field.name != ARRIVAL])
+    return apply(rows, FoldRows(merge_rows, frozenset(last_texts)), folded)
+
+
+@dataclass(frozen=True, slots=True)
+class FoldRows:
+    """For `mapInArrow`: takes rows ordered by key and event, and yields the folded ones."""
+
+    merge: "MergeRows"
+    last_texts: frozenset[str]
+    """Columns in which an empty text means null."""
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        # Drop rows without a key.
+        with_key = (batch.filter(batch.column(self.merge.key).is_valid()) for batch in batches)
+        for merged in self.merge(with_key):
+            columns = dict(zip(merged.schema.names, merged.columns, strict=True))
+            # A row without a conversation's day gets the day of its first event.
+            arrival = columns.pop(ARRIVAL)
+            columns[DATE] = pc.coalesce(columns[DATE], arrival)
+            for name in self.last_texts:
+                text = columns[name]
+                columns[name] = pc.if_else(pc.equal(text, ""), pa.scalar(None, text.type), text)
+            yield pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
 
 
 @dataclass(frozen=True, slots=True)

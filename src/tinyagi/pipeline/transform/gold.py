@@ -12,7 +12,6 @@ from tinyagi.domain.messages import ROOM_CHANNEL
 from tinyagi.pipeline.tables.gold import (
     ERROR_EXCERPT,
     ERROR_VARIABLE_PARTS,
-    MEMORY_CHUNKS,
     PROGRAM_CHANNELS,
     SCHEDULE_PREFIX,
 )
@@ -21,11 +20,9 @@ from tinyagi.pipeline.transform.columns import (
     histogram,
     hour_of,
     percentile,
-    spark_schema,
     total,
     total_cost,
 )
-from tinyagi.pipeline.transform.memory_chunks import cut_lines
 
 _COUNTS: Final = ("messages", "people", "completed", "dead", "responses", "delivered", "undelivered")
 
@@ -211,9 +208,9 @@ def handoff_edges(handoffs: DataFrame) -> DataFrame:
     )
 
 
-def memory_chunks(lines: DataFrame) -> DataFrame:
-    """From rows of silver.agent_messages. Erased lines and lines without words give no chunks."""
-    texts = lines.where(F.col("content").isNotNull()).select(
+def texts_to_cut(lines: DataFrame) -> DataFrame:
+    """For gold.memory_chunks: from rows of silver.agent_messages, those with a text. `cut_lines` cuts them."""
+    return lines.where(F.col("content").isNotNull()).select(
         F.col("agent_id").alias("agent"),
         F.col("id").alias("history_id"),
         "role",
@@ -223,4 +220,3 @@ def memory_chunks(lines: DataFrame) -> DataFrame:
         "content",
         "date",
     )
-    return texts.mapInArrow(cut_lines, spark_schema(MEMORY_CHUNKS))

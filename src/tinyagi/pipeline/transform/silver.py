@@ -124,7 +124,7 @@ def _arrivals(events: DataFrame) -> DataFrame:
     started_at = F.when(is_import, instant(row["started_at"]))
     ended_at = F.when(is_import, instant(row["updated_at"]))
     return rows.select(
-        row["id"].alias("id"),
+        F.col("row.id"),
         *_fields(row, _MESSAGE_COLUMNS, MESSAGES),
         started_at.alias("first_started_at"),
         started_at.alias("started_at"),
@@ -190,7 +190,7 @@ def _fields(row: Column, names: Sequence[str], table: Table) -> Iterator[Column]
     """Fields of a parsed row as columns of this table."""
     timestamps = {column.name for column in table.columns if column.type == TIMESTAMP}
     for name in names:
-        yield (instant(row[name]) if name in timestamps else row[name]).alias(name)
+        yield instant(row[name]).alias(name) if name in timestamps else F.col(f"row.{name}")
 
 
 def _status(kind: Column) -> Column:
@@ -232,7 +232,7 @@ def run_updates(events: DataFrame) -> DataFrame:
         F.when(outcome.isNotNull(), F.array(result)).alias("results"),
         F.when(is_done, F.lit(True)).alias("is_done"),
         payload["kind"].alias("error_kind"),
-        *(payload["usage"][name].alias(name) for name in _USAGE_COLUMNS),
+        *(F.col(f"payload.usage.{name}") for name in _USAGE_COLUMNS),
         F.when(~is_start, F.col("id")).alias("end_event_id"),
         F.col("id").alias("last_event_id"),
         F.col("date").alias("event_date"),
@@ -350,15 +350,15 @@ def _imported_lines(events: DataFrame) -> DataFrame:
     imports = events.where((F.col("type") == "row_imported") & (F.col("payload")["table"] == "agent_messages"))
     row = F.col("row")
     return imports.withColumn("row", F.from_json(F.col("payload")["row"], HISTORY_ROW)).select(
-        row["id"].alias("id"),
-        row["agent_id"].alias("agent_id"),
-        row["role"].alias("role"),
-        row["channel"].alias("channel"),
-        row["sender"].alias("sender"),
-        row["message_id"].alias("message_id"),
+        F.col("row.id"),
+        F.col("row.agent_id"),
+        F.col("row.role"),
+        F.col("row.channel"),
+        F.col("row.sender"),
+        F.col("row.message_id"),
         "conversation_id",
-        row["content"].alias("content"),
-        row["from_agent"].alias("from_agent"),
+        F.col("row.content"),
+        F.col("row.from_agent"),
         instant(row["created_at"]).alias("created_at"),
         F.col("id").alias("last_event_id"),
         F.coalesce(day_of(instant(row["created_at"])), F.col("date")).alias("date"),
@@ -372,10 +372,10 @@ def chat_lines(events: DataFrame) -> DataFrame:
     rows = posts.withColumn("row", F.from_json(F.when(is_import, payload["row"]).otherwise(payload["post"]), CHAT_ROW))
     row = F.col("row")
     return rows.select(
-        row["id"].alias("id"),
-        row["team_id"].alias("team_id"),
-        row["from_agent"].alias("from_agent"),
-        row["message"].alias("message"),
+        F.col("row.id"),
+        F.col("row.team_id"),
+        F.col("row.from_agent"),
+        F.col("row.message"),
         "conversation_id",
         instant(row["created_at"]).alias("created_at"),
         F.col("id").alias("last_event_id"),
