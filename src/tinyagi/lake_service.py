@@ -16,17 +16,16 @@ from tinyagi.engine.inbox import Inbox, Incoming
 from tinyagi.engine.pipeline_trigger import LAKE
 from tinyagi.pipeline.delta.commit import repair_logs
 from tinyagi.pipeline.delta.optimize import vacuum
-from tinyagi.pipeline.delta.snapshot import open_snapshot
 from tinyagi.pipeline.forget.erasures import redactions_of
 from tinyagi.pipeline.forget.lake_eraser import LakeEraser
 from tinyagi.pipeline.forget.person import ErasurePlan, ErasureReport, PersonEraser
 from tinyagi.pipeline.ingest.bronze import BRONZE
 from tinyagi.pipeline.ingest.log_source import LogSource
-from tinyagi.pipeline.ingest.origin import check_origin
-from tinyagi.pipeline.lake import FORMAT, Lake, writer_lock
+from tinyagi.pipeline.lake import Lake, writer_lock
 from tinyagi.pipeline.manage.alert_delivery import deliver_alerts
 from tinyagi.pipeline.manage.replay import Replay, Replayed, ReplayMessage, send_replay
 from tinyagi.pipeline.manage.verify import TableCheck, verify
+from tinyagi.pipeline.manifest import FORMAT
 from tinyagi.pipeline.progress import Progress, Summary
 from tinyagi.pipeline.run import Pipeline
 from tinyagi.pipeline.spark.class_archive import ClassArchives
@@ -72,11 +71,7 @@ class LakeService:
         return 0 if manifest is None else manifest.through_id
 
     def run(self, progress: Progress) -> Summary:
-        """Bring all new events into the lake. Starts no Java when there are none."""
-        check_current(self.home)
-        log = self._log()
-        if self.lake.is_current(log.head()):
-            return self._without_news(log)
+        """Bring all new events into the lake."""
         with self._writing("run", progress) as pipeline:
             summary = pipeline.run()
             asyncio.run(self._acknowledge())
@@ -152,14 +147,6 @@ class LakeService:
                 session = stack.enter_context(open_for_writing(self.lake, setup, "forget", progress))
                 eraser = LakeEraser(session, Pipeline(session, self._log()).backfill)
             yield PersonEraser(self.home, stack.enter_context(open_eraser(self.home)), eraser)
-
-    def _without_news(self, log: LogSource) -> Summary:
-        with writer_lock(self.lake.folder, "run"):
-            through = self._through_id
-            check_origin(self.lake, open_snapshot(self.lake, BRONZE), log)
-            asyncio.run(self._acknowledge())
-        now = wall_clock()
-        return Summary("", "run", now, now, from_id=through, through_id=through)
 
     @contextmanager
     def _writing(

@@ -14,7 +14,8 @@ from tests.backup.conftest import FILES, NOW, add_messages, create_backup, destr
 from tinyagi.backup.manifest import BackupError
 from tinyagi.backup.restore import restore
 from tinyagi.pipeline.errors import LakeBusy
-from tinyagi.pipeline.lake import LakeManifest, Pin, write_manifest, writer_lock
+from tinyagi.pipeline.lake import writer_lock
+from tinyagi.pipeline.manifest import LakeManifest, Pin, write_manifest
 from tinyagi.settings.home import Home
 
 BEFORE = ["one", "two", "three"]

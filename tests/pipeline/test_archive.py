@@ -20,7 +20,8 @@ from tests.support.lakes import arrow_rows, write_lake
 from tinyagi.domain.errors import InvalidInput, NotFound
 from tinyagi.domain.ids import ConversationId
 from tinyagi.domain.responses import Role
-from tinyagi.pipeline.lake import Lake, Pin, write_manifest
+from tinyagi.pipeline.lake import Lake
+from tinyagi.pipeline.manifest import Pin, write_manifest
 from tinyagi.pipeline.serve import lake_reader
 from tinyagi.pipeline.serve.archive import LakeArchive
 from tinyagi.pipeline.serve.lake_reader import PinnedFile, PinnedTable

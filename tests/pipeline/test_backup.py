@@ -10,7 +10,8 @@ from tests.pipeline.support import append_history, disagreeing, run, write_histo
 from tinyagi.backup.create import TEMPORARY, create
 from tinyagi.backup.restore import restore
 from tinyagi.pipeline.errors import PipelineError
-from tinyagi.pipeline.lake import LAKE_MANIFEST, SPARK, Lake
+from tinyagi.pipeline.lake import SPARK, Lake
+from tinyagi.pipeline.manifest import LAKE_MANIFEST
 from tinyagi.settings.home import Home
 
 pytestmark = pytest.mark.timeout(900)

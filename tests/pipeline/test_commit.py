@@ -13,7 +13,8 @@ from tinyagi.pipeline.delta.commit import Change, commit, discard
 from tinyagi.pipeline.delta.optimize import vacuum
 from tinyagi.pipeline.delta.snapshot import open_snapshot
 from tinyagi.pipeline.errors import LakeBroken, LakeChanged
-from tinyagi.pipeline.lake import Lake, LakeManifest, Pin, write_manifest
+from tinyagi.pipeline.lake import Lake
+from tinyagi.pipeline.manifest import LakeManifest, Pin, write_manifest
 from tinyagi.pipeline.tables.catalog import TABLES
 
 NAME = "silver.chat_messages"

@@ -17,7 +17,8 @@ from tests.pipeline.support import assert_same, assert_swept, contents, disagree
 from tests.pipeline.worlds import traffic
 from tinyagi.pipeline.delta.optimize import vacuum
 from tinyagi.pipeline.ingest.bronze import BRONZE
-from tinyagi.pipeline.lake import Lake, LakeManifest
+from tinyagi.pipeline.lake import Lake
+from tinyagi.pipeline.manifest import LakeManifest
 from tinyagi.pipeline.tables.catalog import TABLES
 
 BATCH: Final = 130

@@ -15,7 +15,8 @@ from tests.pipeline.tables import DAY, put
 from tinyagi.pipeline.delta.optimize import MOST_SMALL_FILES, compact, vacuum, vacuum_daily
 from tinyagi.pipeline.delta.parquet_files import bounded_columns
 from tinyagi.pipeline.delta.snapshot import Snapshot, open_snapshot
-from tinyagi.pipeline.lake import Lake, LakeManifest, Pin, write_manifest
+from tinyagi.pipeline.lake import Lake
+from tinyagi.pipeline.manifest import LakeManifest, Pin, write_manifest
 from tinyagi.pipeline.tables.catalog import TABLES
 from tinyagi.pipeline.tables.model import Column, Table
 from tinyagi.pipeline.tables.schema import arrow_type

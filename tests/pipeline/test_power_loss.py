@@ -27,7 +27,8 @@ from tinyagi.pipeline.delta.parquet_files import FilesByDay
 from tinyagi.pipeline.delta.snapshot import open_snapshot
 from tinyagi.pipeline.forget.lake_eraser import purge
 from tinyagi.pipeline.ingest.bronze import BRONZE
-from tinyagi.pipeline.lake import Lake, LakeManifest, Pin, write_manifest, writer_lock
+from tinyagi.pipeline.lake import Lake, writer_lock
+from tinyagi.pipeline.manifest import LakeManifest, Pin, write_manifest
 from tinyagi.pipeline.progress import Progress
 from tinyagi.pipeline.spark import lake_session
 from tinyagi.pipeline.spark.lake_session import LakeSession

@@ -21,8 +21,9 @@ from tests.support.lakes import write_lake, write_old_lake
 from tests.support.three_runs import THREE_RUNS
 from tinyagi.domain.errors import InvalidInput, NotFound
 from tinyagi.pipeline.errors import LakeBroken
-from tinyagi.pipeline.lake import Lake, LakeManifest, Pin, write_manifest
+from tinyagi.pipeline.lake import Lake
 from tinyagi.pipeline.manage.query import LakeQuery
+from tinyagi.pipeline.manifest import LakeManifest, Pin, write_manifest
 from tinyagi.pipeline.tables.catalog import TABLES
 from tinyagi.pipeline.tables.model import DATE
 from tinyagi.settings.home import Home

@@ -12,7 +12,8 @@ import pytest
 
 from tests.support.lakes import write_lake
 from tinyagi.pipeline.errors import LakeBroken
-from tinyagi.pipeline.lake import Lake, LakeManifest, Pin, read_manifest, write_manifest
+from tinyagi.pipeline.lake import Lake
+from tinyagi.pipeline.manifest import LakeManifest, Pin, read_manifest, write_manifest
 from tinyagi.pipeline.report.agent_hours import HISTOGRAM_BUCKETS
 from tinyagi.pipeline.report.model import DayCost, Freshness, Report
 from tinyagi.pipeline.report.read_report import HOURLY_DAYS, read_report

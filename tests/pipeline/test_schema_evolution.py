@@ -10,7 +10,8 @@ from pyspark.sql import SparkSession
 
 from tests.pipeline.tables import DAY
 from tinyagi.pipeline.delta.snapshot import APP, open_snapshot
-from tinyagi.pipeline.lake import Lake, LakeManifest, Pin, write_manifest
+from tinyagi.pipeline.lake import Lake
+from tinyagi.pipeline.manifest import LakeManifest, Pin, write_manifest
 from tinyagi.pipeline.progress import Progress
 from tinyagi.pipeline.spark.lake_session import LakeSession, WritePlan, read_files
 from tinyagi.pipeline.tables.catalog import TABLES, find_table

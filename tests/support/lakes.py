@@ -9,7 +9,8 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from tinyagi.pipeline.delta.snapshot import APP
 from tinyagi.pipeline.instants import time_of
-from tinyagi.pipeline.lake import Lake, LakeManifest, Pin, write_manifest
+from tinyagi.pipeline.lake import Lake
+from tinyagi.pipeline.manifest import LakeManifest, Pin, write_manifest
 from tinyagi.pipeline.tables.catalog import find_table
 from tinyagi.pipeline.tables.model import DATE, TIMESTAMP, Column, Table
 from tinyagi.pipeline.tables.schema import arrow_schema

@@ -20,7 +20,8 @@ from tinyagi.domain.errors import StoreError
 from tinyagi.domain.ids import AgentId
 from tinyagi.domain.texts import size_text
 from tinyagi.pipeline.errors import LakeBroken
-from tinyagi.pipeline.lake import read_manifest, writer_lock
+from tinyagi.pipeline.lake import writer_lock
+from tinyagi.pipeline.manifest import read_manifest
 from tinyagi.settings.agent_setup import NotConfigured, agent_setup
 from tinyagi.settings.errors import SettingsError
 from tinyagi.settings.home import Home

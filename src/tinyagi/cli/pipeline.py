@@ -3,6 +3,7 @@
 See pipeline_query.py and pipeline_data.py for the commands on its data.
 """
 
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import timedelta
@@ -53,12 +54,27 @@ def run(
     as_json: Json = False,
 ) -> None:
     """Load all new events into the lake now. The daemon does the same when there are enough of them."""
-    with open_lake(ctx) as service, ProgressBars() as bars:
-        summary = service.run(bars)
+    summary = _without_news(ctx)
+    if summary is None:
+        with open_lake(ctx) as service, ProgressBars() as bars:
+            summary = service.run(bars)
     if as_json:
         print_json(summary)
     elif not quiet:
         show_summary(summary)
+
+
+def _without_news(ctx: typer.Context) -> Summary | None:
+    """The result of a run that has nothing to do, without loading Delta or Spark; None when a run is needed."""
+    from tinyagi.pipeline.manifest import LAKE_MANIFEST, has_nothing_to_do, read_manifest
+
+    home = installation(ctx).home
+    if not home.database.is_file() or not has_nothing_to_do(home.lake, home.database):
+        return None
+    manifest = read_manifest(home.lake / LAKE_MANIFEST)
+    through = 0 if manifest is None else manifest.through_id
+    now = time.time_ns() // 1_000_000
+    return Summary("", "run", now, now, from_id=through, through_id=through)
 
 
 @app.command("follow", epilog=examples("tinyagi pipeline follow"))

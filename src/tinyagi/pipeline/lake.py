@@ -8,10 +8,8 @@ lake.table("silver.runs").to_pyarrow_table(columns=["agent", "cost"])
 
 import contextlib
 import fcntl
-import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from functools import reduce
 from operator import and_
@@ -23,38 +21,16 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable
 
 from tinyagi.domain.errors import NotFound
-from tinyagi.pipeline.errors import LakeBroken, LakeBusy
+from tinyagi.pipeline.errors import LakeBusy
 from tinyagi.pipeline.instants import During, in_millis, stored_schema
-from tinyagi.pipeline.tables.catalog import TABLES, find_table
+from tinyagi.pipeline.manifest import LAKE_MANIFEST, LakeManifest, read_manifest, table_folder
+from tinyagi.pipeline.tables.catalog import find_table
 from tinyagi.pipeline.tables.model import DATE
 from tinyagi.settings.home import Home, find_home
-from tinyagi.system.files import make_folder, private_files, put_in_place, write_aside
+from tinyagi.system.files import make_folder, private_files
 
-LAKE_MANIFEST: Final = "manifest.json"
-LOG: Final = "_delta_log"
 SPARK: Final = "_spark"
 """The folder below a lake for Spark's temporary files."""
-FORMAT: Final = 2
-"""Of the manifest and of the tables' types; 1 stored instants as milliseconds."""
-
-
-@dataclass(frozen=True, slots=True)
-class Pin:
-    version: int
-    """The table's Delta version."""
-    through_id: int
-    """The last event that the table includes."""
-
-
-@dataclass(frozen=True, slots=True)
-class LakeManifest:
-    floor: int
-    """The oldest event in bronze."""
-    through_id: int
-    """The last event that every table includes."""
-    written_at: int
-    tables: Mapping[str, Pin]
-    format: int = FORMAT
 
 
 class Lake:
@@ -65,8 +41,7 @@ class Lake:
 
     def path(self, name: str) -> Path:
         """The folder of a table, whether or not it exists yet."""
-        layer, _, rest = find_table(name).name.partition(".")
-        return self.folder / layer / rest
+        return table_folder(self.folder, find_table(name).name)
 
     @property
     def manifest_file(self) -> Path:
@@ -74,20 +49,6 @@ class Lake:
 
     def manifest(self) -> LakeManifest | None:
         return read_manifest(self.manifest_file)
-
-    def is_current(self, head: int) -> bool:
-        """True when a run has nothing to do: every table has all events, and no killed run left a newer version."""
-        manifest = self.manifest()
-        return (
-            manifest is not None
-            and manifest.format == FORMAT
-            and manifest.through_id == head
-            and manifest.tables.keys() == TABLES.keys()
-            and not any(
-                (self.path(name) / LOG / f"{pin.version + 1:020}.json").exists()
-                for name, pin in manifest.tables.items()
-            )
-        )
 
     def delta(self, name: str, *, as_of: int | datetime | None = None) -> DeltaTable:
         """The table as of the manifest, or as of a given version or instant; raise NotFound if it does not exist."""
@@ -164,25 +125,3 @@ def writer_lock(folder: Path, purpose: str, group: str = "pipeline") -> Iterator
             yield
     finally:
         os.close(descriptor)
-
-
-def read_manifest(path: Path) -> LakeManifest | None:
-    """None when no run has ended yet."""
-    try:
-        found = json.loads(path.read_bytes())
-    except FileNotFoundError:
-        return None
-    except ValueError as error:
-        raise LakeBroken(f"{path} cannot be read: {error}. Delete it and run `tinyagi pipeline run`.") from error
-    if found.get("format") not in range(1, FORMAT + 1):
-        raise LakeBroken(
-            f"{path} was written by another version of TinyAGI (format {found.get('format')}). Update this one."
-        )
-    tables = {name: Pin(**pin) for name, pin in found["tables"].items()}
-    return LakeManifest(found["floor"], found["through_id"], found["written_at"], tables, found["format"])
-
-
-def write_manifest(path: Path, manifest: LakeManifest) -> None:
-    """Replace the manifest atomically: a reader sees the old one or the new one."""
-    content = json.dumps(asdict(manifest), indent=1, sort_keys=True)
-    put_in_place(write_aside(path, content.encode()), path)

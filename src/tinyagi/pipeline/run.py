@@ -20,7 +20,7 @@ from tinyagi.pipeline.errors import LakeChanged
 from tinyagi.pipeline.gold_updates import FROM_GOLD, FROM_SILVER, AlertsTable, RecomputedDays
 from tinyagi.pipeline.ingest.bronze import BRONZE, BronzeIngest, Redactions
 from tinyagi.pipeline.ingest.log_source import LogSource
-from tinyagi.pipeline.lake import LakeManifest, Pin, write_manifest
+from tinyagi.pipeline.manifest import LakeManifest, Pin, write_manifest
 from tinyagi.pipeline.progress import Summary
 from tinyagi.pipeline.silver_updates import (
     AFTER_SILVER,

@@ -71,6 +71,11 @@ class EventLogReader:
         head: int = self._one("event_bounds")[1]
         return head
 
+    def position(self, consumer: str) -> int | None:
+        """The last event that a durable reader has acknowledged."""
+        row = self._connection.execute(self._sql["cursor"], (consumer,)).fetchone()
+        return None if row is None else int(row[0])
+
     def first_after(self, after: int) -> int | None:
         """The oldest stored id beyond this one, or None."""
         first: int | None = self._one("first_event_after", after=after)[0]

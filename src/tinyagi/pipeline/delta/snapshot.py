@@ -16,7 +16,8 @@ from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Tr
 from deltalake import Schema as DeltaSchema
 
 from tinyagi.pipeline.delta.parquet_files import Bound, FileStatistics, bounded_columns
-from tinyagi.pipeline.lake import LOG, Lake
+from tinyagi.pipeline.lake import Lake
+from tinyagi.pipeline.manifest import LOG
 from tinyagi.pipeline.tables.catalog import find_table
 from tinyagi.pipeline.tables.model import DATE, Table
 from tinyagi.pipeline.tables.schema import arrow_schema

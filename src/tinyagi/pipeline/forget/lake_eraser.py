@@ -23,7 +23,8 @@ from tinyagi.pipeline.delta.snapshot import DataFile, Snapshot, open_snapshot, s
 from tinyagi.pipeline.errors import LakeBroken
 from tinyagi.pipeline.forget.erasures import erasure_row
 from tinyagi.pipeline.ingest.bronze import redact
-from tinyagi.pipeline.lake import LOG, Lake, Pin, write_manifest
+from tinyagi.pipeline.lake import Lake
+from tinyagi.pipeline.manifest import LOG, Pin, write_manifest
 from tinyagi.pipeline.spark.lake_session import Inspected, LakeSession, WritePlan
 from tinyagi.pipeline.tables.catalog import ERASURES, EVENTS
 from tinyagi.pipeline.tables.schema import arrow_schema

@@ -12,7 +12,8 @@ from tinyagi.domain.instants import DAY_MS, HOUR_MS, utc_day
 from tinyagi.domain.messages import ROOM_CHANNEL
 from tinyagi.pipeline.errors import LakeBroken
 from tinyagi.pipeline.instants import in_millis
-from tinyagi.pipeline.lake import Lake, LakeManifest, between
+from tinyagi.pipeline.lake import Lake, between
+from tinyagi.pipeline.manifest import LakeManifest
 from tinyagi.pipeline.report.agent_hours import AGENT_HOUR_COLUMNS, TOP, AgentHours, Row
 from tinyagi.pipeline.report.model import (
     Alert,

@@ -18,7 +18,8 @@ from deltalake.exceptions import DeltaError
 
 from tinyagi.pipeline.errors import LakeBroken
 from tinyagi.pipeline.instants import During, in_millis, stored_schema
-from tinyagi.pipeline.lake import Lake, LakeManifest, Pin
+from tinyagi.pipeline.lake import Lake
+from tinyagi.pipeline.manifest import LakeManifest, Pin
 from tinyagi.pipeline.tables.catalog import find_table
 from tinyagi.pipeline.tables.model import DATE, Table
 from tinyagi.store.archive import ArchiveUnreadable
