@@ -316,6 +316,8 @@ def show_summary(summary: Summary) -> None:
     if not summary.rows:
         say(f"There are no new events: the lake has every event up to {summary.through_id}.")
         return
+    if "rebuild" in summary.seconds:
+        say("The lake was from an earlier version of TinyAGI; its tables were rebuilt from bronze.events.")
     took = sum(summary.seconds.get(stage, 0.0) for stage in _STAGES)
     say(f"{summary.events} events in {took:.1f} s; the lake has every event up to {summary.through_id}.")
     print_table(
