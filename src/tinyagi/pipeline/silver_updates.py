@@ -21,6 +21,7 @@ from tinyagi.pipeline.tables.model import Table
 from tinyagi.pipeline.tables.silver import RUNS
 from tinyagi.pipeline.transform.columns import spark_schema
 from tinyagi.pipeline.transform.fold import LAST_EVENT, fold
+from tinyagi.pipeline.transform.parsed_events import valid_events
 from tinyagi.pipeline.transform.quarantine import quarantined
 from tinyagi.pipeline.transform.rows import Rows, as_frame, distinct, union
 from tinyagi.pipeline.transform.silver import (
@@ -47,8 +48,7 @@ class NewEvents:
     are_few: bool
 
     def valid_after(self, after: int) -> DataFrame:
-        is_new = F.col("invalid_reason").isNull() & (F.col("id") > after)
-        return self.parsed.where(is_new).drop("invalid_reason")
+        return valid_events(self.parsed.where(F.col("id") > after))
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,16 +9,17 @@ from functools import partial
 from typing import Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from tinyagi.domain.erasure import Redaction, redact_event
 from tinyagi.pipeline.delta.parquet_files import WrittenFile
 from tinyagi.pipeline.delta.snapshot import Snapshot
-from tinyagi.pipeline.errors import LakeBroken
+from tinyagi.pipeline.errors import LakeBroken, PipelineError
 from tinyagi.pipeline.ingest.log_source import LogSource, Options
-from tinyagi.pipeline.ingest.origin import check_origin
 from tinyagi.pipeline.ingest.spark_source import SCHEMA, IdRange, ReadRanges, read_range, split
+from tinyagi.pipeline.lake import Lake
 from tinyagi.pipeline.spark.lake_session import FEW_BYTES, Inspected, LakeSession, WritePlan, now_ms
 from tinyagi.pipeline.tables.catalog import EVENTS
 from tinyagi.pipeline.transform.columns import arrival_day
@@ -125,3 +126,17 @@ def redact(redactions: Sequence[Redaction]) -> ArrowFunction:
             yield batch.set_column(place, batch.schema.field(place), pa.array(payloads, pa.string()))
 
     return erase
+
+
+def check_origin(lake: Lake, bronze: Snapshot, log: LogSource) -> None:
+    """Raise PipelineError if the lake belongs to another log: a database restored from an older copy reuses ids."""
+    last = bronze.through_id
+    files = bronze.reaching("id", last, last)
+    rows = bronze.dataset(files).to_table(["type", "created_at"], filter=pc.field("id") == last)
+    if not all(log.has(last, row["type"], row["created_at"]) for row in rows.to_pylist()):
+        raise PipelineError(
+            f"The lake's last event, {last}, is missing or different in this database: the database was restored"
+            " from a copy older than the lake, or the lake belongs to another home. Restore a backup made with"
+            f" --lake, or move the lake away (mv '{lake.folder}' '{lake.folder}.newer') and run the pipeline again to"
+            " build a new lake. Nothing was written."
+        )
