@@ -29,7 +29,7 @@ def test_a_text_is_found_in_snake_or_camel_case(row: OldRow) -> None:
     ],
 )
 def test_an_instant_is_a_number_or_an_iso_text(written: object, instant: int | None) -> None:
-    assert old_records.instant({"createdAt": written}, "created_at") == instant
+    assert old_records.milliseconds({"createdAt": written}, "created_at") == instant
 
 
 @pytest.mark.parametrize(("written", "number"), [(7, 7), (0, 0), ("7", 0), (True, 0), (None, 0), (10**30, 0)])

@@ -14,7 +14,7 @@ from tests.pipeline.tables import DAY, put
 from tests.support.lakes import Row, write_lake, write_old_lake
 from tinyagi.domain.ids import AgentId, ConversationId
 from tinyagi.pipeline.delta.optimize import compact
-from tinyagi.pipeline.delta.snapshot import APP, Snapshot, has_old_types, open_pinned, open_snapshot, renew
+from tinyagi.pipeline.delta.snapshot import APP, Snapshot, has_old_types, open_pinned, open_snapshot, recreate
 from tinyagi.pipeline.errors import LakeBroken
 from tinyagi.pipeline.instants import During, in_millis, time_of
 from tinyagi.pipeline.lake import Lake
@@ -220,7 +220,7 @@ def test_an_older_table_is_renewed_in_one_commit(tmp_path: Path) -> None:
     assert has_old_types(lake, name)
     assert not has_old_types(lake, "gold.agent_hourly"), "it does not exist"
 
-    renew(lake, name)
+    recreate(lake, name)
 
     snapshot, fresh = open_snapshot(lake, name), open_snapshot(Lake(tmp_path / "fresh"), name)
     assert not has_old_types(lake, name)

@@ -18,7 +18,7 @@ from tests.server.conftest import TOKEN, Premises
 from tests.support.raw_http import ask, request, status_of
 from tinyagi.server import http
 from tinyagi.server.http import bind, http_server
-from tinyagi.server.http_protocol import Connections
+from tinyagi.server.http_protocol import BoundedProtocol, Connections
 
 JSON = {"content_type": "application/json"}
 MESSAGE = b'{"message": "hello", "agent": "coder"}'
@@ -287,7 +287,7 @@ class Transport:
         self.is_cut = True
 
 
-class Client:
+class Client(BoundedProtocol):
     def __init__(self, opened: Connections) -> None:
         self.transport: Any = Transport()
         opened.add(self)

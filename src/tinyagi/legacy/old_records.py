@@ -90,7 +90,7 @@ def number(row: OldRow, name: str) -> int:
     return found if isinstance(found, int) and not isinstance(found, bool) and abs(found) < _TOO_LARGE else 0
 
 
-def instant(row: OldRow, name: str) -> int | None:
+def milliseconds(row: OldRow, name: str) -> int | None:
     """Milliseconds since 1970; None when the value is missing or not an instant."""
     found = value(row, name)
     if isinstance(found, int | float) and not isinstance(found, bool):
@@ -135,8 +135,8 @@ def project(row: OldRow) -> OldProject | str:
         prefix=text(row, "prefix").upper() or None,
         color=text(row, "color") or None,
         is_archived=text(row, "status") == "archived",
-        created_at=instant(row, "created_at"),
-        updated_at=instant(row, "updated_at"),
+        created_at=milliseconds(row, "created_at"),
+        updated_at=milliseconds(row, "updated_at"),
     )
 
 
@@ -154,8 +154,8 @@ def task(row: OldRow) -> OldTask | str:
         assignee_type=text(row, "assignee_type"),
         project_id=text(row, "project_id") or None,
         order=number(row, "sort_order"),
-        created_at=instant(row, "created_at"),
-        updated_at=instant(row, "updated_at"),
+        created_at=milliseconds(row, "created_at"),
+        updated_at=milliseconds(row, "updated_at"),
     )
 
 
@@ -169,5 +169,5 @@ def comment(row: OldRow) -> OldComment | str:
         author=text(row, "author") or "user",
         author_type="agent" if text(row, "author_type") == "agent" else "user",
         content=text(row, "content"),
-        created_at=instant(row, "created_at"),
+        created_at=milliseconds(row, "created_at"),
     )

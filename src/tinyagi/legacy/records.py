@@ -105,7 +105,7 @@ def _schedule(row: OldRow, settings: Settings, now: int) -> NewSchedule | str:
         agent_id=AgentId(agent),
         message=old_records.text(row, "message"),
         cron=cron,
-        run_at=None if cron else old_records.instant(row, "run_at"),
+        run_at=None if cron else old_records.milliseconds(row, "run_at"),
         channel=old_records.text(row, "channel") or "schedule",
         sender=old_records.text(row, "sender") or "Scheduler",
         enabled=old_records.flag(row, "enabled", default=True),
@@ -159,7 +159,7 @@ def _person(row: OldRow, now: int) -> PairedSender | None:
         channel=channel,
         sender_id=sender_id,
         sender=old_records.text(row, "sender") or sender_id,
-        approved_at=old_records.instant(row, "approved_at") or now,
+        approved_at=old_records.milliseconds(row, "approved_at") or now,
         approved_code=old_records.text(row, "approved_code") or None,
     )
 

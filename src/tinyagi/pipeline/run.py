@@ -15,7 +15,7 @@ import pyarrow as pa
 from tinyagi.domain.instants import utc_day
 from tinyagi.pipeline.delta.commit import Change, commit
 from tinyagi.pipeline.delta.optimize import compact, vacuum_daily
-from tinyagi.pipeline.delta.snapshot import Snapshot, has_old_types, renew
+from tinyagi.pipeline.delta.snapshot import Snapshot, has_old_types, recreate
 from tinyagi.pipeline.errors import LakeChanged
 from tinyagi.pipeline.gold_updates import FROM_GOLD, FROM_SILVER, AlertsTable, RecomputedDays
 from tinyagi.pipeline.ingest.bronze import BRONZE, BronzeIngest, Redactions
@@ -130,7 +130,7 @@ class Pipeline:
         if old:
             with self._stage(summary, "rebuild"):
                 for name in old:
-                    renew(lake, name)
+                    recreate(lake, name)
                 for name in TABLES:
                     # Earlier versions wrote new files there first.
                     shutil.rmtree(lake.path(name) / _OLD_STAGE, ignore_errors=True)

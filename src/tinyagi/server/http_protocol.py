@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any, Final, NoReturn, Protocol, cast
+from typing import Any, Final, NoReturn, cast
 
 import msgspec
 from uvicorn import Config
@@ -72,46 +72,42 @@ class RequestTransport:
             self._transport.write(head)
 
 
-class Connection(Protocol):
-    transport: asyncio.Transport
-
-
 class Connections:
     """The open connections, and since when each of them has been idle or unread. Both tables are ordered by time."""
 
     def __init__(self, time: Callable[[], float]) -> None:
         self._time = time
-        self._all: set[Connection] = set()
-        self._without_request: dict[Connection, float] = {}
+        self._all: set[BoundedProtocol] = set()
+        self._without_request: dict[BoundedProtocol, float] = {}
         """Since when no complete request has arrived; without connections whose request is being answered."""
-        self._unread: dict[Connection, tuple[float, int]] = {}
+        self._unread: dict[BoundedProtocol, tuple[float, int]] = {}
         """Since when the client has read nothing, and how many bytes are unsent."""
 
     @property
     def count(self) -> int:
         return len(self._all)
 
-    def add(self, connection: Connection) -> None:
+    def add(self, connection: "BoundedProtocol") -> None:
         self._all.add(connection)
 
-    def wait_for_request(self, connection: Connection) -> None:
+    def wait_for_request(self, connection: "BoundedProtocol") -> None:
         # An answer may end after its connection.
         if connection in self._all:
             self._without_request.pop(connection, None)
             self._without_request[connection] = self._time()
 
-    def answer_request(self, connection: Connection) -> None:
+    def answer_request(self, connection: "BoundedProtocol") -> None:
         self._without_request.pop(connection, None)
 
-    def wait_for_reader(self, connection: Connection) -> None:
+    def wait_for_reader(self, connection: "BoundedProtocol") -> None:
         self._unread[connection] = (self._time(), connection.transport.get_write_buffer_size())
 
-    def resume(self, connection: Connection) -> None:
+    def resume(self, connection: "BoundedProtocol") -> None:
         """The client has read its answer: its time for the next request starts now."""
         if self._unread.pop(connection, None) is not None and connection in self._without_request:
             self.wait_for_request(connection)
 
-    def remove(self, connection: Connection) -> None:
+    def remove(self, connection: "BoundedProtocol") -> None:
         self._all.discard(connection)
         self._without_request.pop(connection, None)
         self._unread.pop(connection, None)

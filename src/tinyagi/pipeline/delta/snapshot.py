@@ -142,7 +142,7 @@ def differs(table: Table, handle: DeltaTable) -> bool:
     return any(field.type != declared.get(field.name, field.type) for field in handle.schema().fields)
 
 
-def renew(lake: Lake, name: str) -> None:
+def recreate(lake: Lake, name: str) -> None:
     """Empty the table and give it the declared schema, in one commit; earlier versions stay readable.
 
     It includes no event afterwards, so the next update rebuilds it. Call it under the writer lock only.
