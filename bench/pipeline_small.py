@@ -25,6 +25,7 @@ EVENTS: Final = 100_000
 END_AT: Final = 1_792_224_000_000
 """2026-10-17. Each small run continues the history by a day, and those days must not lie in the future."""
 NEW_EVENTS: Final = 60
+QUERY: Final = "SELECT agent, sum(cost) FROM gold.agent_hourly GROUP BY agent"
 ROUNDS: Final = 3
 QUICK_ROUNDS: Final = 1
 _JOB_START: Final = "SparkListenerJobStart"
@@ -38,6 +39,9 @@ class Round:
     small: Cost
     first: Cost
     nothing: Cost
+    help: Cost
+    query: Cost
+    """Over `help`, which only starts the command, it is the time of a query of a gold table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +64,17 @@ class LakeHome:
     def update(self, **pipeline: object) -> Cost:
         """The command `tinyagi pipeline run` with these settings of `pipeline`; a checkout ignores unknown ones."""
         (self.path / "settings.json").write_text(json.dumps({"pipeline": pipeline}), encoding="utf-8")
-        command = (python_of(self.checkout), "-m", "tinyagi", "--home", self.path, "pipeline", "run", "--quiet")
+        return self._command("run", "--quiet")
+
+    def help(self) -> Cost:
+        return self._command("--help")
+
+    def query(self) -> Cost:
+        return self._command("query", QUERY)
+
+    def _command(self, *words: str) -> Cost:
+        """A `tinyagi pipeline` command."""
+        command = (python_of(self.checkout), "-m", "tinyagi", "--home", str(self.path), "pipeline", *words)
         return cost_of(command, environment_of(self.checkout))
 
     def bare_start(self) -> Cost:
@@ -131,8 +145,9 @@ def _round(home: LakeHome, number: int) -> Round:
     bare = home.bare_start()
     small = home.update()
     nothing = home.update()
+    start, query = home.help(), home.query()
     home.append(101 + 2 * number)
-    return Round(bare, small, home.update(class_archive=False), nothing)
+    return Round(bare, small, home.update(class_archive=False), nothing, start, query)
 
 
 def count_jobs(home: LakeHome) -> int | None:
@@ -159,6 +174,7 @@ def _figures(rounds: list[Round], jobs: int | None) -> dict[str, Any]:
         "small_run_jobs": jobs,
         "small_run_python_processes": max(one.small.python_processes for one in rounds),
         "nothing_new_seconds": _middle(one.nothing.seconds for one in rounds),
+        "query_ms": _middle(1_000 * (one.query.seconds - one.help.seconds) for one in rounds),
     }
 
 

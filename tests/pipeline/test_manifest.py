@@ -9,13 +9,13 @@ import pytest
 
 from tests.contract.conftest import CODER
 from tinyagi.domain.messages import NewMessage
+from tinyagi.pipeline.ingest.log_source import has_nothing_to_do
 from tinyagi.pipeline.manifest import (
     FORMAT,
     LAKE_MANIFEST,
     LOG,
     LakeManifest,
     Pin,
-    has_nothing_to_do,
     table_folder,
     write_manifest,
 )
@@ -75,6 +75,6 @@ async def test_an_older_lake_needs_a_run(tmp_path: Path) -> None:
 
 def test_the_check_loads_nothing_heavy() -> None:
     heavy = "{'deltalake', 'pyarrow', 'pyspark'}"
-    program = f"import sys, tinyagi.pipeline.manifest; sys.exit(bool({heavy} & set(sys.modules)))"
+    program = f"import sys, tinyagi.pipeline.ingest.log_source; sys.exit(bool({heavy} & set(sys.modules)))"
 
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

@@ -66,7 +66,8 @@ def run(
 
 def _without_news(ctx: typer.Context) -> Summary | None:
     """The result of a run that has nothing to do, without loading Delta or Spark; None when a run is needed."""
-    from tinyagi.pipeline.manifest import LAKE_MANIFEST, has_nothing_to_do, read_manifest
+    from tinyagi.pipeline.ingest.log_source import has_nothing_to_do
+    from tinyagi.pipeline.manifest import LAKE_MANIFEST, read_manifest
 
     home = installation(ctx).home
     if not home.database.is_file() or not has_nothing_to_do(home.lake, home.database):

@@ -15,6 +15,8 @@ import msgspec
 
 from tinyagi.domain.errors import InvalidInput
 from tinyagi.pipeline.errors import PipelineError
+from tinyagi.pipeline.manifest import FORMAT, LAKE_MANIFEST, LOG, read_manifest, table_folder
+from tinyagi.pipeline.tables.catalog import TABLES
 from tinyagi.store.event_reader import EventLogReader, LogRow, RangeCount
 
 TIMEOUT_SECONDS: Final = 30
@@ -25,6 +27,24 @@ PAGE_BYTES: Final = 16 * 1024 * 1024
 
 SOURCE_NAME: Final = "tinyagi_events"
 PARTITIONS: Final = 2
+_CURSOR: Final = "lake"
+"""The durable reader of the event log that the pipeline acknowledges."""
+
+
+def has_nothing_to_do(lake: Path, database: Path) -> bool:
+    """True when a run has nothing to do.
+
+    Every table has all events, no killed run left a newer version, and the log knows how far the lake is.
+    """
+    manifest = read_manifest(lake / LAKE_MANIFEST)
+    if manifest is None or manifest.format != FORMAT or manifest.tables.keys() != TABLES.keys():
+        return False
+    with EventLogReader(database) as log:
+        is_seen = manifest.through_id == log.head() == log.position(_CURSOR)
+    return is_seen and not any(
+        (table_folder(lake, name) / LOG / f"{pin.version + 1:020}.json").exists()
+        for name, pin in manifest.tables.items()
+    )
 
 
 @dataclass(frozen=True, slots=True)
