@@ -74,7 +74,7 @@ class LakeHome:
 
     def _command(self, *words: str) -> Cost:
         """A `tinyagi pipeline` command."""
-        command = (python_of(self.checkout), "-m", "tinyagi", "--home", str(self.path), "pipeline", *words)
+        command = [str(python_of(self.checkout)), "-m", "tinyagi", "--home", str(self.path), "pipeline", *words]
         return cost_of(command, environment_of(self.checkout))
 
     def bare_start(self) -> Cost:
