@@ -30,9 +30,9 @@ from tinyagi.settings.environment import snapshot
 folder = Path(sys.argv[1])
 java = find_java(snapshot(), folder / "java")
 
-def opened(more={}):
+def opened(more={}, **options):
     extra = {**more, "spark.sql.session.timeZone": "Asia/Tokyo"}
-    return open_session(java=java, scratch=folder / "scratch", master="local[2]", memory="1g", extra=extra)
+    return open_session(java=java, scratch=folder / "scratch", master="local[2]", memory="1g", extra=extra, **options)
 
 def pid_of(session):
     return session.sparkContext._gateway.proc.pid
@@ -114,6 +114,15 @@ with opened() as spark:
     {ENDLESS}
 """
 
+ENDED_AT_ONCE = f"""{OPEN}
+pids = []
+for _ in range(2):
+    with opened(stop_seconds=0) as spark:
+        spark.range(3).count()
+        pids.append(pid_of(spark))
+print([os.path.exists(f"/proc/{{pid}}") for pid in pids], list((folder / "scratch").iterdir()))
+"""
+
 NO_SESSION = f"""{OPEN}
 try:
     with opened():
@@ -166,6 +175,12 @@ def test_a_job_with_the_java_of_the_wheel_prints_nothing_and_leaves_no_java(tmp_
 def test_closing_a_session_sends_nothing_to_the_ending_java(tmp_path: Path) -> None:
     done = subprocess.run(command(GARBAGE, tmp_path), check=False, capture_output=True, text=True)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@pytest.mark.timeout(300)
+def test_a_session_that_ends_at_once_leaves_nothing_and_the_next_one_works(tmp_path: Path) -> None:
+    done = subprocess.run(command(ENDED_AT_ONCE, tmp_path), check=False, capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "[False, False] []\n", "")
 
 
 @pytest.mark.timeout(300)

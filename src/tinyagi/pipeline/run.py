@@ -36,7 +36,7 @@ from tinyagi.pipeline.spark.session_settings import tuned_for_many
 from tinyagi.pipeline.tables import catalog
 from tinyagi.pipeline.tables.catalog import QUARANTINE, TABLES
 from tinyagi.pipeline.tables.schema import arrow_schema
-from tinyagi.pipeline.transform.parsed_events import parsed_events
+from tinyagi.pipeline.transform.parsed_events import flat, nested, parsed_events
 
 SLICE_EVENTS: Final = 500_000
 """Events per silver update, about: Spark caches one slice while all silver tables read it."""
@@ -149,8 +149,8 @@ class Pipeline:
     def _silver(self, bronze: Snapshot, after: int, through: int, summary: Summary) -> None:
         session = self._session
         are_few = session.are_few(bronze.reaching("id", after + 1, through))
-        parsed = parsed_events(session.read_range(bronze, after, through)).persist()
-        events = NewEvents(parsed, through, are_few)
+        parsed = flat(parsed_events(session.read_range(bronze, after, through))).persist()
+        events = NewEvents(nested(parsed), through, are_few)
 
         def changes(update: SilverUpdate, snapshot: Snapshot) -> WritePlan:
             return update.changes(session, snapshot, events)

@@ -3,6 +3,7 @@
 The reasons are stored in quarantine.events: `pipeline verify` reports a difference when one changes.
 """
 
+import re
 from collections.abc import Iterable
 from typing import Final
 
@@ -21,6 +22,9 @@ PAYLOAD: Final = f"""
   content string, history_id bigint, kind string, reason string, available_at bigint, attempts int, final boolean,
   usage {USAGE}, message string, response string, post string, table string, row string, _broken string
 """
+
+_PAYLOAD_FIELDS: Final = tuple(field.split()[0] for field in re.sub(r"<[^>]*>", "", PAYLOAD).split(","))
+_FLAT: Final = "payload_"
 
 MESSAGE_ROW: Final = """
   id bigint, message_id string, channel string, sender string, sender_id string, message string, agent string,
@@ -76,6 +80,22 @@ def parsed_events(events: DataFrame) -> DataFrame:
     options = {"columnNameOfCorruptRecord": "_broken"}
     parsed = events.withColumn("payload", F.from_json("payload", PAYLOAD, options))
     return parsed.withColumn("invalid_reason", _invalid_reason())
+
+
+def flat(parsed: DataFrame) -> DataFrame:
+    """Parsed events with a column per field of the payload: each reader of a cache reads only the columns it needs."""
+    return parsed.selectExpr(*_others(parsed), *(f"payload.{name} AS {_FLAT}{name}" for name in _PAYLOAD_FIELDS))
+
+
+def nested(flat_events: DataFrame) -> DataFrame:
+    """The reverse of `flat`. Spark's optimizer turns a field of the struct into the column it was made of."""
+    fields = ", ".join(f"{_FLAT}{name} AS {name}" for name in _PAYLOAD_FIELDS)
+    others = [name for name in flat_events.columns if not name.startswith(_FLAT)]
+    return flat_events.selectExpr(*others, f"struct({fields}) AS payload")
+
+
+def _others(parsed: DataFrame) -> list[str]:
+    return [name for name in parsed.columns if name != "payload"]
 
 
 def valid_events(parsed: DataFrame) -> DataFrame:
