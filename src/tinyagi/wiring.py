@@ -1,17 +1,12 @@
-"""Composition root: the only place that names adapters."""
+"""Composition root of store and engine: the only place that names adapters. `api_wiring.py` adds the API."""
 
 import asyncio
 import contextlib
-import socket
-import time
-from collections.abc import AsyncIterator, Callable, Mapping
-from concurrent.futures import Executor, ThreadPoolExecutor
+from collections.abc import AsyncIterator, Mapping
 from datetime import timedelta
 from functools import partial
-from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final
 
 from tinyagi.domain.errors import Conflict
 from tinyagi.domain.routing import route
@@ -26,7 +21,6 @@ from tinyagi.engine.live_progress import ProgressHub
 from tinyagi.engine.maintenance import Maintenance
 from tinyagi.engine.pipeline_trigger import PipelineTrigger, RunPipeline
 from tinyagi.engine.runner import Runner
-from tinyagi.pipeline.serve.archive import LakeArchive, LakeRecall
 from tinyagi.plugins.plugin import Plugins
 from tinyagi.providers.api import Api
 from tinyagi.providers.base import Provider
@@ -35,28 +29,16 @@ from tinyagi.providers.codex import Codex
 from tinyagi.providers.opencode import Opencode
 from tinyagi.providers.process import end_orphans
 from tinyagi.providers.scripted import Scripted
-from tinyagi.server.app import create_app
-from tinyagi.server.dependencies import Services
-from tinyagi.server.event_hub import EventHub
-from tinyagi.server.http import http_server
-from tinyagi.server.metrics import Metrics
 from tinyagi.settings.effective import EffectiveSettingsCache
 from tinyagi.settings.environment import snapshot
 from tinyagi.settings.home import Home
 from tinyagi.settings.live import LiveSettings
-from tinyagi.settings.model import ServerSettings
 from tinyagi.settings.settings_file import SettingsFile
-from tinyagi.store.archive import Archive, NoArchive, NoRecall, Recall
 from tinyagi.store.backup import OnPagesCopied, copy_database
 from tinyagi.store.erase import Eraser
 from tinyagi.store.health import StoreHealth, read_health
 from tinyagi.store.migrations import require_current
 from tinyagi.store.store import Store
-from tinyagi.system import peer_user
-from tinyagi.system.peer_user import PeerUsers
-
-LAKE_THREADS: Final = 3
-"""Concurrent reads of the lake."""
 
 
 async def open_store(home: Home, effective: EffectiveSettingsCache) -> Store:
@@ -144,47 +126,6 @@ async def open_engine(
         yield _assemble(home, store, effective, plugins, adapters, environment, trigger)
 
 
-@contextlib.asynccontextmanager
-async def open_api(
-    engine: Engine,
-    home: Home,
-    listener: socket.socket,
-    restart: Callable[[], None],
-    configured: ServerSettings,
-    token: str | None = None,
-) -> AsyncIterator[None]:
-    """Serve the API of a started engine on the listener while the block runs."""
-
-    def name_of(agent: str) -> str:
-        return engine.rules.roster.name_of(agent)
-
-    hub = EventHub(engine.store, engine.live, engine.background, max_readers=configured.max_streams, name_of=name_of)
-    # Child processes that end slowly keep asyncio's default threads busy, so the lake has its own.
-    lake_threads = ThreadPoolExecutor(LAKE_THREADS, thread_name_prefix="tinyagi-lake")
-    services = Services(
-        engine=engine,
-        home=home,
-        hub=hub,
-        metrics=Metrics(),
-        restart=restart,
-        port=listener.getsockname()[1],
-        version=version("tinyagi"),
-        started_at=time.time_ns() // 1_000_000,
-        archive=_archive(home, lake_threads),
-        recall=_recall(home, lake_threads),
-    )
-    async with contextlib.AsyncExitStack() as stack:
-        stack.callback(lake_threads.shutdown, wait=False, cancel_futures=True)
-        app = create_app(services, configured, token)
-        peers = PeerUsers() if token is None and configured.check_peer_user and peer_user.IS_SUPPORTED else None
-        if peers is not None:
-            stack.callback(peers.close)
-        await stack.enter_async_context(http_server(app, listener, max_streams=configured.max_streams, peers=peers))
-        await hub.start()
-        stack.push_async_callback(hub.stop)
-        yield
-
-
 def _refuse_half_restored(home: Home) -> None:
     """Raise Conflict during a restore: the database may be missing, and opening it would create an empty one."""
     if home.restore_journal.exists():
@@ -192,19 +133,6 @@ def _refuse_half_restored(home: Home) -> None:
             f"A restore of {home.path} is running or was interrupted. Wait until it ends; if it was interrupted, "
             "`tinyagi start` completes it."
         )
-
-
-def _archive(home: Home, threads: Executor) -> Archive:
-    """The home's lake, if the packages that read it are installed."""
-    return LakeArchive(home.lake, threads) if _lakes_are_readable() else NoArchive()
-
-
-def _recall(home: Home, threads: Executor) -> Recall:
-    return LakeRecall(home.lake, threads) if _lakes_are_readable() else NoRecall()
-
-
-def _lakes_are_readable() -> bool:
-    return find_spec("deltalake") is not None and find_spec("pyarrow") is not None
 
 
 def _adapters(api: Api) -> dict[str, Provider]:

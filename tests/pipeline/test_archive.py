@@ -320,7 +320,7 @@ def test_the_archive_imports_no_spark_and_arrow_only_for_a_lake(tmp_path: Path) 
 import asyncio, sys
 from pathlib import Path
 from tinyagi.pipeline.serve.archive import LakeArchive
-from tinyagi.wiring import open_api
+from tinyagi.api_wiring import open_api
 asyncio.run(LakeArchive(Path({str(tmp_path / "nothing")!r})).recent())
 assert not {{"pyarrow", "deltalake", "pyspark"}} & set(sys.modules)
 assert len(asyncio.run(LakeArchive(Path({str(tmp_path / "lake")!r})).of_agent())) == 1

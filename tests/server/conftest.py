@@ -9,8 +9,8 @@ import httpx
 import pytest
 
 from tests.engine.conftest import House
+from tinyagi.api_wiring import open_api
 from tinyagi.server.http import bind
-from tinyagi.wiring import open_api
 
 TOKEN = "t0ken-that-nobody-guesses-0123456789"
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.server.conftest import Premises
 from tests.support.lakes import write_lake
-from tinyagi import wiring
+from tinyagi import api_wiring
 from tinyagi.client.client import AsyncClient
 
 FIRST = date(2026, 3, 1)
@@ -102,7 +102,7 @@ async def test_a_missing_lake_is_answered_with_the_command_to_run(premises: Prem
 async def test_missing_pipeline_packages_are_answered_with_the_install_command(
     closed_premises: Premises, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(wiring, "find_spec", lambda _: None)
+    monkeypatch.setattr(api_wiring, "find_spec", lambda _: None)
     async with closed_premises.serve() as premises:
         write_lake(premises.home.lake, {"gold.alerts": []})
         answer = await premises.http.get("/api/analytics/alerts")

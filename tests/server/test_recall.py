@@ -12,7 +12,7 @@ import pytest
 
 from tests.server.conftest import Premises
 from tests.support.lakes import write_lake
-from tinyagi import wiring
+from tinyagi import api_wiring
 from tinyagi.agents.skills import default_skills
 from tinyagi.system.clock import wall_clock
 
@@ -88,7 +88,7 @@ async def test_a_home_without_a_lake_is_answered_with_the_remedy(premises: Premi
 async def test_missing_pipeline_packages_are_reported(
     closed_premises: Premises, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(wiring, "find_spec", lambda package: None)
+    monkeypatch.setattr(api_wiring, "find_spec", lambda package: None)
     async with closed_premises.serve() as premises:
         answer = await premises.http.get("/api/recall", params={"agent": "coder", "q": "invoice"})
 

@@ -12,6 +12,7 @@ from datetime import timedelta
 from importlib.metadata import version
 from typing import Final, NoReturn
 
+from tinyagi.api_wiring import open_api
 from tinyagi.backup.swap import finish
 from tinyagi.daemon.logs import ALREADY_SHOWN, logging_to
 from tinyagi.daemon.pidfile import DaemonError, PidFile, hold_pid_file
@@ -27,7 +28,7 @@ from tinyagi.settings.home import Home
 from tinyagi.settings.live import LiveSettings
 from tinyagi.settings.settings_file import SettingsFile
 from tinyagi.system.processes import raise_file_limit
-from tinyagi.wiring import open_api, open_engine
+from tinyagi.wiring import open_engine
 
 SWITCH_INTERVAL: Final = timedelta(microseconds=100)
 
