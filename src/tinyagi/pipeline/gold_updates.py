@@ -149,7 +149,9 @@ class AlertsTable:
         until = newest_instant(session.open(EVENTS.name))
         if until is None:
             return WritePlan(None, changes.through_id)
-        hourly, arrivals = (_dates_in(changes.rows, table.name) for table in (RUNS, MESSAGES))
+        # Collected once: each of the two dates would run the query again.
+        changed = _collected(changes.rows)
+        hourly, arrivals = (_dates_in(changed, table.name) for table in (RUNS, MESSAGES))
         before = _instant_of(session, snapshot.through_id)
         dates = touched_dates(hourly, arrivals, before=before, until=until)
         rows, is_small = _alerts(session, dates, until)
@@ -225,11 +227,16 @@ def _alerts(session: LakeSession, dates: frozenset[dt.date], until: int) -> tupl
     return found, session.are_few(hours, recent)
 
 
+def _collected(rows: Rows | None) -> pa.Table | None:
+    """The distinct rows."""
+    return rows.distinct().toArrow() if isinstance(rows, DataFrame) else rows
+
+
 def _dates_in(rows: Rows | None, kind: str | None = None) -> set[dt.date]:
     """The distinct values of the column `date`: a lake has a few hundred."""
-    if rows is None:
+    found = _collected(rows)
+    if found is None:
         return set()
-    found: pa.Table = rows.distinct().toArrow() if isinstance(rows, DataFrame) else rows
     chosen = found if kind is None else found.filter(pc.equal(found.column(_KIND), kind))
     return set(chosen.column(DATE).to_pylist()) - {None}
 
