@@ -15,15 +15,15 @@ $(BIN)/python:
 	$(PYTHON) -m venv .venv
 
 .venv/.runtime: $(BIN)/python pyproject.toml constraints.txt
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[pipeline]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[pipeline,channels]'
 	@touch $@
 
 .venv/.dev: .venv/.runtime
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[pipeline,dev]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[pipeline,channels,whatsapp,dev]'
 	@touch $@
 
 .venv/.bench: .venv/.dev
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[pipeline,bench]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[pipeline,channels,bench]'
 	@touch $@
 
 install: .venv/.dev  ## Install the package and the developer tools into .venv
