@@ -29,7 +29,7 @@ async def test_an_unknown_sender_gets_a_code_for_an_hour(store: Store, clock: Fa
     assert set(request.code) <= set(ALPHABET)
     assert request == PairingRequest(request.code, "telegram", "1", "Ada", clock.now, clock.now + HOUR)
     assert await store.pairing.pending() == (request,)
-    assert not await store.pairing.is_approved("telegram", "1")
+    assert not await store.pairing.is_approved("telegram", "1", "Ada")
 
 
 async def test_asking_again_returns_the_same_code_until_it_expires(store: Store, clock: FakeClock) -> None:
@@ -70,8 +70,8 @@ async def test_an_approved_sender_may_write(store: Store, clock: FakeClock) -> N
     person = await store.pairing.approve(f" {request.code.lower()}")
 
     assert person == PairedSender("telegram", "1", "Ada", clock.now, request.code)
-    assert await store.pairing.is_approved("telegram", "1")
-    assert not await store.pairing.is_approved("discord", "1")
+    assert await store.pairing.is_approved("telegram", "1", "Ada")
+    assert not await store.pairing.is_approved("discord", "1", "Ada")
     assert not await store.pairing.is_approved("telegram", "2")
     assert await store.pairing.approved() == (person,)
     assert await store.pairing.pending() == ()
@@ -94,7 +94,7 @@ async def test_an_expired_code_is_unknown(store: Store, clock: FakeClock) -> Non
         await store.pairing.approve(request.code)
     with pytest.raises(NotFound):
         await store.pairing.reject(request.code)
-    assert not await store.pairing.is_approved("telegram", "1")
+    assert not await store.pairing.is_approved("telegram", "1", "Ada")
 
 
 async def test_a_rejected_code_is_unknown(store: Store) -> None:
@@ -116,7 +116,7 @@ async def test_an_unpaired_sender_is_no_longer_approved(store: Store) -> None:
     await store.pairing.unpair("telegram", "1")
 
     assert await store.pairing.approved() == (other,)
-    assert not await store.pairing.is_approved("telegram", "1")
+    assert not await store.pairing.is_approved("telegram", "1", "Ada")
     with pytest.raises(NotFound, match="not paired"):
         await store.pairing.unpair("telegram", "1")
 

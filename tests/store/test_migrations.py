@@ -100,6 +100,7 @@ async def test_a_new_database_is_private_and_fully_migrated(tmp_path: Path) -> N
         (10, "0010_history_from_agent"),
         (11, "0011_session_state"),
         (12, "0012_hold_cause"),
+        (13, "0013_schedule_sender_id"),
     ]
 
 

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from tinyagi.api.base import Instant, Model, Ok
+from tinyagi.api.base import KEY, Id, Instant, Model, Ok, PersonName, Storable
 
 Code = Annotated[str, Field(pattern=r"^[A-Za-z0-9]{1,16}$")]
 """The pairing code that the person got; case does not matter."""
@@ -44,6 +44,37 @@ class PairingApproved(Ok):
     entry: ApprovedPairing
 
 
+class CheckSender(Model):
+    """A person who writes on a chat platform."""
+
+    channel: Id
+    sender_id: Annotated[Storable, Field(min_length=1, max_length=256, json_schema_extra=KEY)]
+    sender: PersonName
+
+
+class SenderChecked(Model):
+    """Whether the person may write; a person who may not gets a code to show to the owner."""
+
+    approved: bool
+    code: Annotated[str | None, Field(description="Null for approved people, and when too many codes are pending.")]
+    is_new: Annotated[bool, Field(description="True for the first message: the channel sends the code once.")]
+
+
 class ChannelState(Ok):
     channel: str
     running: bool
+
+
+class RelayReport(Model):
+    """What the process that serves a channel says about itself, every few seconds."""
+
+    owner: Annotated[str, Field(min_length=1, max_length=128, description="Made by the process at its start.")]
+    connected: bool
+    account: Annotated[Storable, Field(max_length=256, description="The bot's name on the platform.")] = ""
+    error: Annotated[Storable | None, Field(max_length=1_000, description="Why it is not connected.")] = None
+
+
+class RelayAccepted(Ok):
+    """The process may deliver the channel's responses until the lease ends; each report renews it."""
+
+    lease_seconds: float

@@ -29,8 +29,12 @@ class ServerStatus(Model):
 class ChannelStatus(Model):
     """A channel that is running or enabled."""
 
-    running: bool
-    enabled: Annotated[bool, Field(description="True when channels.enabled names it.")]
+    running: Annotated[bool, Field(description="True while a process serves it, here or on another machine.")]
+    enabled: Annotated[bool, Field(description="True when channels.enabled names it: it starts with the daemon.")]
+    connected: Annotated[bool, Field(description="True while the platform accepts it.")] = False
+    account: Annotated[str, Field(description="The bot's name on the platform.")] = ""
+    error: Annotated[str | None, Field(description="Why it is not connected, or why its process ended.")] = None
+    restarts: Annotated[int, Field(description="Restarts of its process since the daemon started.")] = 0
 
 
 class HeartbeatStatus(Model):

@@ -49,6 +49,7 @@ class RunningMessage(Model):
     message_id: str
     channel: str
     sender: str
+    sender_id: Annotated[str | None, Field(description="The chat that it came from.")]
     message: str
     agent: str
     status: Annotated[str, Field(description="`processing`, or `queued` while it waits for any reason.")]
@@ -111,6 +112,7 @@ class WaitingMessage(Model):
     agent: str
     channel: str
     sender: str
+    sender_id: Annotated[str | None, Field(description="The chat that it came from.")]
     from_agent: Annotated[str | None, Field(description="The agent that sent it.")]
     team: str | None
     conversation_id: str

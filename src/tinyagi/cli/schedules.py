@@ -36,6 +36,7 @@ def list_schedules(ctx: typer.Context, as_json: Json = False) -> None:
     epilog=examples(
         'tinyagi schedule add --cron "0 9 * * 1-5" --agent coder -m "What is open?"',
         'tinyagi schedule add --at 2030-01-31T09:00 --agent coder -m "Happy new year"',
+        'tinyagi schedule add --cron "0 8 * * *" --agent coder -m "Report" --channel telegram --to 12345',
     ),
 )
 def add_schedule(
@@ -45,6 +46,12 @@ def add_schedule(
     agent: Annotated[str | None, typer.Option("--agent", "-a", help="An agent or a team.")] = None,
     message: Annotated[str | None, typer.Option("--message", "-m", help="The text of the message.")] = None,
     label: Annotated[str | None, typer.Option(help="Its unique name.")] = None,
+    channel: Annotated[
+        str | None, typer.Option(help="The chat platform that gets the answers: telegram, discord, …")
+    ] = None,
+    person: Annotated[
+        str | None, typer.Option("--to", help="The chat that gets them: a sender id of `tinyagi pairing approved`.")
+    ] = None,
     timezone: Annotated[
         str | None, typer.Option(help="The time zone of the cron fields, such as Europe/Berlin.")
     ] = None,
@@ -62,6 +69,8 @@ def add_schedule(
         "cron": cron,
         "runAt": None if moment is None else _instant(moment),
         "label": label,
+        "channel": channel,
+        "senderId": person,
         "timezone": timezone,
         "enabled": not disabled,
     }

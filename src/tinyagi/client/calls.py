@@ -1,6 +1,7 @@
 """Every REST call of the API, one class per noun. `AsyncClient` has an instance of each."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Literal
 
 from tinyagi.api.agents import (
@@ -33,9 +34,19 @@ from tinyagi.api.board import (
     TaskChanges,
     TaskSaved,
 )
-from tinyagi.api.channels import ApprovedPairing, ChannelState, PairingApproved, Pairings
+from tinyagi.api.channels import (
+    ApprovedPairing,
+    ChannelState,
+    CheckSender,
+    PairingApproved,
+    Pairings,
+    RelayAccepted,
+    RelayReport,
+    SenderChecked,
+)
 from tinyagi.api.conversations import Conversation, HistoryLine, Recalled, Trace
 from tinyagi.api.daemon import Applied, Restarting
+from tinyagi.api.files import FileStored
 from tinyagi.api.messages import DeliveryFailed, DeliveryNoted, PendingResponse, ResponseRow, ResponseSent, SendResponse
 from tinyagi.api.queue import (
     CancelledMessage,
@@ -222,6 +233,11 @@ class PairingCalls(_Calls):
     async def all(self) -> Pairings:
         return await self._transport.get("/api/pairing", Pairings)
 
+    async def check(self, channel: str, sender_id: str, sender: str) -> SenderChecked:
+        """Check whether a person may write; someone unknown gets a code."""
+        person = CheckSender(channel=channel, sender_id=sender_id, sender=sender)
+        return await self._transport.post("/api/pairing/check", SenderChecked, person)
+
     async def approve(self, code: str) -> ApprovedPairing:
         return (await self._transport.post("/api/pairing/approve", PairingApproved, {"code": code})).entry
 
@@ -336,6 +352,23 @@ class DaemonCalls(_Calls):
 
     async def channel(self, channel: str, action: ChannelAction) -> ChannelState:
         return await self._transport.post(f"/api/services/channel/{segment(channel)}/{action}", ChannelState)
+
+    async def report_relay(self, channel: str, report: RelayReport) -> RelayAccepted:
+        """Take or renew the right to deliver a channel's responses; ConflictError means that another process has it."""
+        return await self._transport.put(f"/api/channels/{segment(channel)}/relay", RelayAccepted, report)
+
+    async def release_relay(self, channel: str, owner: str) -> None:
+        await self._transport.delete(f"/api/channels/{segment(channel)}/relay", Ok, owner=owner)
+
+
+class FileCalls(_Calls):
+    async def store(self, file: Path, name: str) -> FileStored:
+        """Store a file for the `files` of a message."""
+        return await self._transport.upload("/api/files", FileStored, file, name=name)
+
+    async def fetch(self, path: str, target: Path) -> int:
+        """Write a file of the daemon's files folder, such as an attachment, to `target`; return its size."""
+        return await self._transport.download("/api/files", target, path=path)
 
 
 class SettingsCalls(_Calls):

@@ -16,6 +16,7 @@ from tinyagi.client.calls import (
     BoardCalls,
     ConversationCalls,
     DaemonCalls,
+    FileCalls,
     PairingCalls,
     ProviderCalls,
     QueueCalls,
@@ -65,6 +66,7 @@ class AsyncClient:
         self.analytics = AnalyticsCalls(transport)
         self.board = BoardCalls(transport)
         self.conversations = ConversationCalls(transport)
+        self.files = FileCalls(transport)
         self.pairing = PairingCalls(transport)
         self.providers = ProviderCalls(transport)
         self.queue = QueueCalls(transport)

@@ -1,7 +1,10 @@
 """HTTP requests to the daemon: one connection pool, typed answers, and errors as ClientError."""
 
+import asyncio
+import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Final, NoReturn, TypeVar
 from urllib.parse import quote
 
@@ -30,6 +33,9 @@ Query = Mapping[str, str | int | None]
 Body = BaseModel | Mapping[str, object] | None
 
 _TIMEOUT: Final = httpx.Timeout(30, connect=5)
+_FILE: Final = httpx.Timeout(120, connect=5)
+_CHUNK: Final = 256 * 1024
+_BYTES: Final = "application/octet-stream"
 _JSON: Final = {"Content-Type": "application/json"}
 _DEFAULT_MAX_BODY: Final = 1_048_576
 """The default of `server.max_body_bytes`."""
@@ -77,6 +83,30 @@ class Transport:
 
     async def delete(self, path: str, answer: type[T], **query: str | int | None) -> T:
         return self._decode(await self._send("DELETE", path, query=query), answer)
+
+    async def upload(self, route: str, answer: type[T], file: Path, **query: str) -> T:
+        """POST a file's bytes."""
+        headers = {"Content-Type": _BYTES, "Content-Length": str(await asyncio.to_thread(_size, file))}
+        try:
+            sent = await self._http.post(route, params=query, content=_bytes_of(file), headers=headers, timeout=_FILE)
+        except httpx.TransportError as error:
+            raise self._connection_error(error) from error
+        return self._decode(sent, answer)
+
+    async def download(self, route: str, target: Path, **query: str) -> int:
+        """Write the answer's bytes to a new file, which only its owner can read; return their number."""
+        size = 0
+        try:
+            async with self._http.stream("GET", route, params=query, timeout=_FILE) as response:
+                if response.status_code != 200:
+                    await response.aread()
+                    self._raise_for(response)
+                with os.fdopen(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+                    async for chunk in response.aiter_bytes():
+                        size += file.write(chunk)
+        except httpx.TransportError as error:
+            raise self._connection_error(error) from error
+        return size
 
     @asynccontextmanager
     async def stream(
@@ -144,6 +174,16 @@ class Transport:
         if status == 429:
             raise TooManyRequests(sentence, _seconds(response.headers.get("retry-after", "")))
         raise _ERRORS.get(status, ServerFault)(sentence)
+
+
+def _size(file: Path) -> int:
+    return file.stat().st_size
+
+
+async def _bytes_of(file: Path) -> AsyncIterator[bytes]:
+    with file.open("rb") as opened:
+        while chunk := await asyncio.to_thread(opened.read, _CHUNK):
+            yield chunk
 
 
 def segment(text: str | int) -> str:

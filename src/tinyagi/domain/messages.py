@@ -19,7 +19,10 @@ ROOM_PRIORITY: Final = -1
 PASSIVE_PRIORITY: Final = -2
 """A passive room post. It starts no run and blocks no other message; the agent's next run takes it along."""
 
+PLATFORM_CHANNELS: Final = frozenset({"discord", "telegram", "whatsapp", "webhook"})
+"""Channels whose answers a relay delivers. Only people who are paired write there, and each chat has an address."""
 CHAT_CHANNELS: Final = frozenset({"discord", "telegram", "whatsapp", "web"})
+"""Channels where a person's waiting messages share a run."""
 MAX_MESSAGES: Final = 20
 MAX_CHARACTERS: Final = 32_000
 

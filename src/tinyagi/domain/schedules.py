@@ -23,6 +23,8 @@ class NewSchedule:
     run_at: int | None = None
     channel: str = CHANNEL
     sender: str = SENDER
+    sender_id: str | None = None
+    """The address of the chat that gets the answers; None for channels without chats."""
     enabled: bool = True
     timezone: str | None = None
     """An IANA name; None means the machine's zone."""
@@ -38,6 +40,7 @@ class Schedule:
     run_at: int | None
     channel: str
     sender: str
+    sender_id: str | None
     enabled: bool
     timezone: str | None
     next_at: int | None
@@ -58,6 +61,7 @@ class ScheduleFields(TypedDict, total=False):
     run_at: int | None
     channel: str
     sender: str
+    sender_id: str | None
     enabled: bool
     timezone: str | None
 

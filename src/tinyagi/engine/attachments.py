@@ -24,6 +24,9 @@ MAX_FILES: Final = 20
 PREVIEW: Final = 1_000
 SENT: Final = "sent"
 RECEIVED: Final = "received"
+LONGEST_STEM: Final = 150
+"""Bytes; file systems allow 255 for a whole name."""
+LONGEST_EXTENSION: Final = 16
 _UNPRINTABLE: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
@@ -34,6 +37,16 @@ class Attached:
     text: str
     files: tuple[str, ...] = ()
     refused: tuple[str, ...] = ()
+
+
+def safe_name(name: str) -> str:
+    """A name for a file that a person sent, which may be any text: its last part, printable and not too long."""
+    last = _UNPRINTABLE.sub("_", name.replace("\\", "/").rpartition("/")[2]).strip().lstrip(".")
+    stem, dot, extension = last.rpartition(".")
+    if not stem or len(extension) > LONGEST_EXTENSION:
+        stem, dot, extension = last, "", ""
+    short = stem.encode("utf-8", "replace")[:LONGEST_STEM].decode("utf-8", "ignore")
+    return f"{short}{dot}{extension}" or "file"
 
 
 def names_files(text: str) -> bool:

@@ -12,7 +12,7 @@ from cronsim import CronSim, CronSimError
 from tinyagi.domain.errors import DuplicateMessage, InvalidInput
 from tinyagi.domain.ids import is_valid_id
 from tinyagi.domain.instants import millis
-from tinyagi.domain.messages import RESERVED_CHANNELS, NewMessage
+from tinyagi.domain.messages import PLATFORM_CHANNELS, RESERVED_CHANNELS, NewMessage
 from tinyagi.domain.schedules import CHANNEL, NewSchedule, Schedule, ScheduleFields
 from tinyagi.domain.texts import check_key, check_text, one_line
 from tinyagi.engine.background import wait_until
@@ -57,7 +57,7 @@ class ScheduleEditor:
     async def add(self, new: NewSchedule) -> Schedule:
         """Raise InvalidInput for an invalid schedule, and Conflict when its label is taken."""
         check_schedule(new)
-        _check_channel(new.channel)
+        _check_channel(new)
         self._check_target(new.agent_id)
         return await self._schedules.add(new, next_at=self._next_at(new, grace=GRACE))
 
@@ -71,8 +71,8 @@ class ScheduleEditor:
 
     def _checked_next_at(self, before: Schedule, after: Schedule) -> int | None:
         check_schedule(after)
-        if after.channel != before.channel:
-            _check_channel(after.channel)
+        if (after.channel, after.sender_id) != (before.channel, before.sender_id):
+            _check_channel(after)
         if after.agent_id != before.agent_id:
             self._check_target(after.agent_id)
         # A change of the text keeps the due time: a schedule that is due right now must still be sent.
@@ -96,7 +96,13 @@ class ScheduleEditor:
         route_to(name, "", self._effective.current.roster)
 
 
-def _check_channel(channel: str) -> None:
+def _check_channel(schedule: NewSchedule | Schedule) -> None:
+    channel = schedule.channel
+    if channel in PLATFORM_CHANNELS and not schedule.sender_id:
+        raise InvalidInput(
+            f"A schedule on {channel} needs a senderId, the chat that gets the answers: "
+            "`tinyagi pairing approved` lists the people who are paired."
+        )
     if channel in RESERVED_CHANNELS and channel != CHANNEL:
         raise InvalidInput(
             f"Channel {channel!r} is reserved for TinyAGI's own messages, whose answers go to no chat. "
@@ -170,8 +176,8 @@ class Scheduler:
                 agent=schedule.agent_id,
                 channel=schedule.channel,
                 sender=schedule.sender,
-                # Each schedule has its own thread, so a failing one does not delay the others.
-                sender_id=schedule.id if schedule.channel == CHANNEL else None,
+                # Without a chat each schedule has its own thread, so a failing one does not delay the others.
+                sender_id=schedule.id if schedule.channel == CHANNEL else schedule.sender_id,
                 message_id=f"schedule_{schedule.id.removeprefix('schedule_')}_{due}",
             )
         )
@@ -190,6 +196,7 @@ def check_schedule(new: NewSchedule | Schedule) -> None:
     check_text(f"{new.label}{new.message}{new.sender}{new.agent_id}")
     check_key("label", new.label)
     check_key("sender", new.sender)
+    check_key("senderId", new.sender_id or "")
     if (new.cron is None) == (new.run_at is None):
         raise InvalidInput("A schedule needs either cron, to repeat, or runAt, to run once; not both.")
     if new.run_at is not None and not 0 < new.run_at <= LATEST:

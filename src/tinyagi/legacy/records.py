@@ -108,6 +108,7 @@ def _schedule(row: OldRow, settings: Settings, now: int) -> NewSchedule | str:
         run_at=None if cron else old_records.milliseconds(row, "run_at"),
         channel=old_records.text(row, "channel") or "schedule",
         sender=old_records.text(row, "sender") or "Scheduler",
+        sender_id=old_records.text(row, "sender_id") or None,
         enabled=old_records.flag(row, "enabled", default=True),
         timezone=old_records.text(row, "timezone") or None,
     )

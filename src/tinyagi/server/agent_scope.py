@@ -11,7 +11,7 @@ from fastapi import Request
 from starlette.types import Scope
 
 from tinyagi.domain.ids import AgentId
-from tinyagi.domain.messages import CHAT_CHANNELS
+from tinyagi.domain.messages import CHAT_CHANNELS, PLATFORM_CHANNELS
 from tinyagi.domain.texts import one_line
 from tinyagi.server.errors import HttpRefusal
 from tinyagi.settings.model import ApiAccess, Settings
@@ -113,7 +113,7 @@ def own_name(request: Request, claimed: str | None) -> str | None:
 def check_channel(scope: Scope, channel: str) -> str:
     """Return the channel; raise HttpRefusal when an agent names a chat channel, where only people write."""
     agent = caller_of(scope)
-    if agent is not None and channel in CHAT_CHANNELS:
+    if agent is not None and channel in CHAT_CHANNELS | PLATFORM_CHANNELS:
         raise HttpRefusal(403, f"@{agent} may not send as a person on {channel}. Leave `channel` out.")
     return channel
 

@@ -23,6 +23,7 @@ from tinyagi.server.routes import (
     channels,
     conversations,
     daemon,
+    files,
     queue,
     responses,
     schedules,
@@ -41,7 +42,8 @@ ROUTERS: Final = (
     *(daemon.router, daemon.logs_router, daemon.plugins_router, daemon.services_router, audit.router, analytics.router),
     *(queue.router, responses.router, teams.rooms_router, event_stream.router),
     *(conversations.router, conversations.traces_router),
-    *(agents.router, teams.router, settings.router, channels.router, schedules.router, board.router, openapi.router),
+    *(agents.router, teams.router, settings.router, channels.router, channels.relay_router, files.router),
+    *(schedules.router, board.router, openapi.router),
 )
 _NO_STORE: Final = (b"cache-control", b"no-store")
 

@@ -11,6 +11,7 @@ from tinyagi.api.board import GENERATED_ID
 from tinyagi.engine.engine import Engine
 from tinyagi.server.event_hub import EventHub
 from tinyagi.server.metrics import Metrics
+from tinyagi.server.relays import Relays
 from tinyagi.settings.effective import EffectiveSettings
 from tinyagi.settings.home import Home
 from tinyagi.settings.live import LiveSettings
@@ -32,10 +33,17 @@ Before = Annotated[int | None, Query(ge=1, le=MAX_INTEGER)]
 
 
 class Channel(Protocol):
-    """A channel that this daemon runs."""
+    """A chat channel whose relay this daemon runs as a process of its own."""
 
     @property
     def running(self) -> bool: ...
+
+    @property
+    def last_error(self) -> str | None:
+        """The last words of a process that ended by itself; None after it worked again."""
+
+    @property
+    def restarts(self) -> int: ...
 
     async def start(self) -> None:
         """Start to receive and deliver; starting twice is not an error."""
@@ -56,6 +64,7 @@ class Services:
     version: str
     started_at: int
     channels: Mapping[str, Channel] = field(default_factory=dict)
+    relays: Relays = field(default_factory=Relays)
     archive: Archive = field(default_factory=NoArchive)
     recall: Recall = field(default_factory=NoRecall)
 

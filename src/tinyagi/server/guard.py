@@ -19,6 +19,8 @@ log = logging.getLogger(__name__)
 LOGIN: Final = "/api/login"
 """The only path that needs no token header: the body has the token."""
 WRONG_TOKENS_PER_MINUTE: Final = 30
+UPLOAD: Final = ("POST", "/api/files")
+"""The only write whose body is not JSON; its route streams it to the disk."""
 MAX_HEADERS: Final = 100
 LOGGED_ORIGINS: Final = 100
 """Refused origins to log, each once. The limit keeps made-up origins from filling the log."""
@@ -28,6 +30,7 @@ _PAGES: Final = frozenset({"/", "/docs"})
 _OWN_SITES: Final = frozenset({None, b"none", b"same-origin"})
 _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _JSON: Final = b"application/json"
+_BYTES: Final = b"application/octet-stream"
 _CLOSE: Final = (b"connection", b"close")
 """Added to a refusal when the request's body stays unread."""
 _PREFLIGHT: Final = (
@@ -170,12 +173,25 @@ class Guard:
         method = scope["method"]
         if method in _SAFE:
             return
+        if (method, scope["path"]) == UPLOAD:
+            self._check_upload(headers)
+            return
         is_json = headers.content_type.partition(b";")[0].strip().lower() == _JSON
         # A write without a body needs no content type: browsers send a page's Origin or site with every write.
         if not is_json and (headers.content_type or _has_body(headers)):
             raise HttpRefusal(415, "A write with a body needs the header `Content-Type: application/json`.")
         if headers.content_length is not None and int(headers.content_length) > self._max_body:
             raise too_large(self._max_body)
+
+    def _check_upload(self, headers: _Headers) -> None:
+        # Like JSON, a web form cannot send this type to another site.
+        if headers.content_type != _BYTES:
+            raise HttpRefusal(415, "A file needs the header `Content-Type: application/octet-stream`.")
+        if headers.content_length is None:
+            raise HttpRefusal(411, "A file needs the header `Content-Length`.")
+        largest = self._settings.current.responses.max_file_bytes
+        if int(headers.content_length) > largest:
+            raise file_too_large(largest)
 
 
 def _has_body(headers: _Headers) -> bool:
@@ -228,6 +244,13 @@ def _refuse_for(seconds: int) -> None:
 def _actor(by: str, address: str, client: bytes) -> str:
     name = one_line(client.decode("latin-1"), 64)
     return f"{name} ({by}, {address})" if name else f"{by}, {address}"
+
+
+def file_too_large(limit: int) -> HttpRefusal:
+    return HttpRefusal(
+        413,
+        f"The file is larger than {limit / 1_000_000:g} MB. Send a smaller one, or raise responses.max_file_megabytes.",
+    )
 
 
 def too_large(limit: int) -> HttpRefusal:

@@ -29,9 +29,12 @@ class PairingStore:
         self._readers = readers
         self._clock = clock
 
-    async def is_approved(self, channel: str, sender_id: str) -> bool:
-        """True when this person may write."""
-        return await self._readers.row("paired_sender", (channel, sender_id)) is not None
+    async def is_approved(self, channel: str, sender_id: str, sender: str) -> bool:
+        """True when this person may write; keeps their current name."""
+        row = await self._readers.row("paired_sender", (channel, sender_id))
+        if row is not None and row[0] != sender:
+            await self._writer.run(rename, channel=channel, sender_id=sender_id, sender=sender)
+        return row is not None
 
     async def ask(self, channel: str, sender_id: str, sender: str) -> tuple[PairingRequest, bool] | None:
         """The person's code, and whether it is new (then it has to be sent); None when too many requests wait.
@@ -78,6 +81,10 @@ def ask(tx: Transaction, *, channel: str, sender_id: str, sender: str) -> tuple[
     new = (code, channel, sender_id, sender, tx.now, tx.now + millis(CODE_LIFE))
     tx.connection.execute(tx.sql["insert_request"], new)
     return PairingRequest(*new), True
+
+
+def rename(tx: Transaction, *, channel: str, sender_id: str, sender: str) -> None:
+    tx.change("rename_sender", (channel, sender_id, sender))
 
 
 def approve(tx: Transaction, code: str) -> PairedSender:

@@ -119,7 +119,7 @@ def fire(
 def _columns(schedule: NewSchedule | Schedule) -> tuple[object, ...]:
     """The fields that people set, in the order of the statements."""
     what = (schedule.label, schedule.agent_id, schedule.message, schedule.cron, schedule.run_at)
-    return (*what, schedule.channel, schedule.sender, schedule.enabled, schedule.timezone)
+    return (*what, schedule.channel, schedule.sender, schedule.sender_id, schedule.enabled, schedule.timezone)
 
 
 def _refuse_taken_label(tx: Transaction, label: str, schedule: str = "") -> None:

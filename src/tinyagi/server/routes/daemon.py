@@ -95,13 +95,26 @@ async def read_metrics(services: ServicesDep) -> PlainTextResponse:
 
 
 def _channels(services: Services) -> dict[str, ChannelStatus]:
-    """The channels that this daemon has, and enabled ones that it does not run."""
+    """The channels that are enabled or running."""
     enabled = services.settings.current.channels.enabled
-    channels = services.channels
+    used = (name for name, channel in services.channels.items() if channel.running or channel.last_error)
     return {
-        name: ChannelStatus(running=name in channels and channels[name].running, enabled=name in enabled)
-        for name in dict.fromkeys([*channels, *enabled])
+        name: _channel(services, name, is_enabled=name in enabled)
+        for name in dict.fromkeys([*enabled, *used, *services.relays.serving()])
     }
+
+
+def _channel(services: Services, name: str, *, is_enabled: bool) -> ChannelStatus:
+    process, report = services.channels.get(name), services.relays.of(name)
+    error = report.error if report is not None else None
+    return ChannelStatus(
+        running=report is not None or (process is not None and process.running),
+        enabled=is_enabled,
+        connected=report is not None and report.connected,
+        account="" if report is None else report.account,
+        error=error or (None if process is None else process.last_error),
+        restarts=0 if process is None else process.restarts,
+    )
 
 
 def _background(services: Services) -> dict[str, BackgroundTaskStatus]:

@@ -38,6 +38,7 @@ async def add_schedule(services: ServicesDep, request: Request, new: api.NewSche
             run_at=new.run_at,
             channel=check_channel(request.scope, new.channel or CHANNEL),
             sender=caller_of(request.scope) or new.sender or SENDER,
+            sender_id=new.sender_id,
             enabled=new.enabled,
             timezone=new.timezone,
         )
@@ -80,6 +81,7 @@ def _shown(schedule: Schedule) -> api.Schedule:
         run_at=_date(schedule.run_at),
         channel=schedule.channel,
         sender=schedule.sender,
+        sender_id=schedule.sender_id,
         enabled=schedule.enabled,
         timezone=schedule.timezone,
         next_at=_date(schedule.next_at),

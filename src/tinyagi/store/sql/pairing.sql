@@ -32,7 +32,10 @@ INSERT INTO paired_senders (channel, sender_id, sender, approved_at, approved_co
 ON CONFLICT (channel, sender_id) DO NOTHING;
 
 -- name: paired_sender
-SELECT 1 FROM paired_senders WHERE channel = ? AND sender_id = ?;
+SELECT sender FROM paired_senders WHERE channel = ? AND sender_id = ?;
+
+-- name: rename_sender
+UPDATE paired_senders SET sender = ?3 WHERE channel = ?1 AND sender_id = ?2;
 
 -- name: paired_senders
 SELECT channel, sender_id, sender, approved_at, approved_code FROM paired_senders ORDER BY approved_at, rowid;

@@ -2,18 +2,18 @@
 
 -- name: schedules
 -- Oldest first; rows of the same millisecond in insertion order.
-SELECT id, label, agent_id, message, cron, run_at, channel, sender, enabled, timezone, next_at, last_at, created_at,
+SELECT id, label, agent_id, message, cron, run_at, channel, sender, sender_id, enabled, timezone, next_at, last_at, created_at,
        updated_at
 FROM schedules ORDER BY created_at, rowid;
 
 -- name: schedule
-SELECT id, label, agent_id, message, cron, run_at, channel, sender, enabled, timezone, next_at, last_at, created_at,
+SELECT id, label, agent_id, message, cron, run_at, channel, sender, sender_id, enabled, timezone, next_at, last_at, created_at,
        updated_at
 FROM schedules WHERE id = ?;
 
 -- name: named_schedule
 -- By its id, else by its label.
-SELECT id, label, agent_id, message, cron, run_at, channel, sender, enabled, timezone, next_at, last_at, created_at,
+SELECT id, label, agent_id, message, cron, run_at, channel, sender, sender_id, enabled, timezone, next_at, last_at, created_at,
        updated_at
 FROM schedules WHERE id = ?1 OR label = ?1 ORDER BY id = ?1 DESC LIMIT 1;
 
@@ -22,20 +22,20 @@ FROM schedules WHERE id = ?1 OR label = ?1 ORDER BY id = ?1 DESC LIMIT 1;
 SELECT 1 FROM schedules WHERE label = ?1 AND id <> ?2;
 
 -- name: insert_schedule
-INSERT INTO schedules (id, label, agent_id, message, cron, run_at, channel, sender, enabled, timezone, next_at,
+INSERT INTO schedules (id, label, agent_id, message, cron, run_at, channel, sender, sender_id, enabled, timezone, next_at,
   created_at, updated_at)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?12);
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?13);
 
 -- name: update_schedule
 UPDATE schedules SET label = ?2, agent_id = ?3, message = ?4, cron = ?5, run_at = ?6, channel = ?7, sender = ?8,
-  enabled = ?9, timezone = ?10, next_at = ?11, updated_at = ?12
+  sender_id = ?9, enabled = ?10, timezone = ?11, next_at = ?12, updated_at = ?13
 WHERE id = ?1;
 
 -- name: delete_schedule
 DELETE FROM schedules WHERE id = ?;
 
 -- name: due_schedules
-SELECT id, label, agent_id, message, cron, run_at, channel, sender, enabled, timezone, next_at, last_at, created_at,
+SELECT id, label, agent_id, message, cron, run_at, channel, sender, sender_id, enabled, timezone, next_at, last_at, created_at,
        updated_at
 FROM schedules INDEXED BY due_schedules WHERE enabled = 1 AND next_at IS NOT NULL AND next_at <= ? ORDER BY next_at;
 
