@@ -3,7 +3,7 @@
 import contextlib
 import socket
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -12,10 +12,11 @@ from typing import Final
 from tinyagi.engine.engine import Engine
 from tinyagi.pipeline.serve.archive import LakeArchive, LakeRecall
 from tinyagi.server.app import create_app
-from tinyagi.server.dependencies import Services
+from tinyagi.server.dependencies import Channel, Services
 from tinyagi.server.event_hub import EventHub
 from tinyagi.server.http import http_server
 from tinyagi.server.metrics import Metrics
+from tinyagi.server.relays import Relays
 from tinyagi.settings.home import Home
 from tinyagi.settings.model import ServerSettings
 from tinyagi.store.archive import Archive, NoArchive, NoRecall, Recall
@@ -34,6 +35,8 @@ async def open_api(
     restart: Callable[[], None],
     configured: ServerSettings,
     token: str | None = None,
+    channels: Mapping[str, Channel] | None = None,
+    relays: Relays | None = None,
 ) -> AsyncIterator[None]:
     """Serve the API of a started engine on the listener while the block runs."""
 
@@ -52,6 +55,8 @@ async def open_api(
         port=listener.getsockname()[1],
         version=version("tinyagi"),
         started_at=time.time_ns() // 1_000_000,
+        channels=channels or {},
+        relays=relays or Relays(),
         archive=_archive(home, lake_threads),
         recall=_recall(home, lake_threads),
     )

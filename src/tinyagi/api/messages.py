@@ -103,6 +103,10 @@ class DeliveryFailed(Model):
     """A channel could not deliver a response."""
 
     reason: Annotated[Text, Field(max_length=10_000)]
+    is_final: Annotated[bool, Field(description="True when another try cannot succeed.")] = False
+    retry_after_seconds: Annotated[
+        Annotated[float, Field(ge=0, le=LONGEST_DELAY)] | None, Field(description="The platform's own wait.")
+    ] = None
 
 
 class DeliveryNoted(Model):

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from tinyagi.channels.chat import Chat
+from tinyagi.domain.errors import TinyAGIError
 
 
-class ChannelError(Exception):
+class ChannelError(TinyAGIError):
     """A channel cannot work; the message names the remedy."""
 
 
@@ -90,6 +91,8 @@ class Setting:
     is_secret: bool = False
     is_required: bool = False
     default: str | None = None
+    mode: str | None = None
+    """The only value of the setting `mode` that needs this one; None: every mode."""
 
 
 @dataclass(frozen=True, slots=True)

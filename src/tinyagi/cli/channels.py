@@ -1,134 +1,336 @@
-"""`tinyagi channel` and `tinyagi pairing`.
+"""`tinyagi channel`: sets up, starts, stops and shows chat channels."""
 
-Chat channels are not built yet, and the commands say so; `reset` removes stored secrets.
-"""
-
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from tinyagi.cli.context import call_daemon, edit_settings
-from tinyagi.cli.error_boundary import NotBuilt
+from tinyagi.cli.context import call_daemon, edit_settings, installation
 from tinyagi.cli.options import Json, Yes, examples
-from tinyagi.cli.terminal import confirm, option_or_prompt, print_json, print_table, say, when
+from tinyagi.cli.terminal import WrongCall, confirm, note, option_or_prompt, print_json, print_table, say
+from tinyagi.domain.messages import PLATFORM_CHANNELS
+from tinyagi.domain.texts import one_line
 
 if TYPE_CHECKING:
+    from tinyagi.api.daemon import ChannelStatus
+    from tinyagi.channels.port import Manifest, Setting
     from tinyagi.cli.settings_backend import SettingsBackend
+    from tinyagi.client.client import AsyncClient
+    from tinyagi.settings.model import Settings
 
-channel_app = typer.Typer(help="Chat channels: not built yet.", no_args_is_help=True)
+app = typer.Typer(help="Chat channels: Telegram, Discord, WhatsApp, webhooks.", no_args_is_help=True)
 
-KNOWN: Final = ("discord", "telegram", "whatsapp")
+KNOWN: Final = tuple(sorted(PLATFORM_CHANNELS))
+PROGRESS: Final = ("off", "typing", "edits")
 
 ChannelArgument = Annotated[str, typer.Argument(help=", ".join(KNOWN))]
 AnyChannel = Annotated[str | None, typer.Argument(help=", ".join(KNOWN))]
 
-pairing_app = typer.Typer(help="Approve people who write from chats.", no_args_is_help=True)
 
-HINT: Final = "People who write to a channel for the first time get a code. Approve it: tinyagi pairing approve CODE"
+@app.command(
+    "setup",
+    epilog=examples(
+        "tinyagi channel setup telegram",
+        "tinyagi channel setup telegram --token 123456789:AAE4…",
+        "echo $TOKEN | tinyagi channel setup discord --token -",
+    ),
+)
+def setup(
+    ctx: typer.Context,
+    channel: AnyChannel = None,
+    bot_token: Annotated[
+        str | None, typer.Option("--bot-token", "--token", help="telegram, discord: the bot's token; - reads stdin.")
+    ] = None,
+    guild_channels: Annotated[str | None, typer.Option(help="discord: ids of server channels for mentions.")] = None,
+    mode: Annotated[str | None, typer.Option(help="whatsapp: cloud or linked.")] = None,
+    phone_number_id: Annotated[str | None, typer.Option(help="whatsapp cloud: the id of the number.")] = None,
+    access_token: Annotated[str | None, typer.Option(help="whatsapp cloud: the access token; - reads stdin.")] = None,
+    app_secret: Annotated[str | None, typer.Option(help="whatsapp cloud: the app secret; - reads stdin.")] = None,
+    verify_token: Annotated[str | None, typer.Option(help="whatsapp cloud: a text you choose; - reads stdin.")] = None,
+    secret: Annotated[str | None, typer.Option(help="webhook: the shared secret, whsec_…; - reads stdin.")] = None,
+    url: Annotated[str | None, typer.Option("--answers-to", help="webhook: where answers are sent.")] = None,
+    listen_host: Annotated[str | None, typer.Option(help="whatsapp cloud, webhook: the address to listen on.")] = None,
+    listen_port: Annotated[str | None, typer.Option(help="whatsapp cloud, webhook: the port to listen on.")] = None,
+    api_url: Annotated[
+        str | None, typer.Option(help="The platform's API, for a proxy or a server of your own.")
+    ] = None,
+    progress: Annotated[str | None, typer.Option(help=f"What a waiting person sees: {', '.join(PROGRESS)}.")] = None,
+    check: Annotated[bool, typer.Option("--check/--no-check", help="Log in once before storing.")] = True,
+    start: Annotated[bool, typer.Option("--start/--no-start", help="Start it, now and with the daemon.")] = True,
+    test_to: Annotated[str | None, typer.Option(help="Send a test message to this paired sender id.")] = None,
+) -> None:
+    """Connect a chat platform: says how to get its token, checks it, stores it and starts the channel."""
+    from tinyagi.channels.registry import MANIFESTS
+
+    name = option_or_prompt(channel, "CHANNEL", "Which channel", choices=KNOWN)
+    given = {
+        "bot_token": bot_token,
+        "guild_channels": guild_channels,
+        "mode": mode,
+        "phone_number_id": phone_number_id,
+        "access_token": access_token,
+        "app_secret": app_secret,
+        "verify_token": verify_token,
+        "secret": secret,
+        "url": url,
+        "listen_host": listen_host,
+        "listen_port": listen_port,
+        "api_url": api_url,
+    }
+    if progress is not None and progress not in PROGRESS:
+        raise WrongCall(f"--progress: {one_line(progress)!r} is not one of {', '.join(PROGRESS)}.")
+    manifest = MANIFESTS[name]
+    values = _answers(ctx, manifest, given)
+    if check:
+        say(f"Connected to {manifest.name} as {_check(ctx, name, values)}.")
+    stored = {**values, **({} if progress is None else {"progress": progress})}
+    edit_settings(ctx, lambda backend: _store(backend, name, stored, is_enabled=start))
+    say(f"Stored the settings of {manifest.name}.")
+    if start:
+        _start_after_setup(ctx, name)
+    if test_to is not None:
+        _send_test(ctx, name, test_to)
 
 
-def _not_built(channel: str | None) -> NotBuilt:
-    return NotBuilt(
-        f"{channel or 'Channel setup'}: chat channels ({', '.join(KNOWN)}) are not built yet; nothing was changed. "
-        'Send messages from the command line, tinyagi send "@agent hello" --wait, or through the API, '
-        "POST /api/message."
+def _answers(ctx: typer.Context, manifest: "Manifest", given: Mapping[str, str | None]) -> dict[str, str]:
+    """The settings: flags first, then what is stored, then prompts for required ones."""
+    from tinyagi.channels.registry import with_defaults
+
+    known = {one.name for one in manifest.settings}
+    foreign = [name for name, value in given.items() if value is not None and name not in known]
+    if foreign:
+        raise WrongCall(f"--{foreign[0].replace('_', '-')} is not a setting of {manifest.name}.")
+    values = {name: _from_stdin(name, value) for name, value in given.items() if value is not None}
+    stored = _settings(ctx).channels.values_of(manifest.id)
+    current = {one.name: stored[one.name] for one in manifest.settings if one.name in stored}
+    missing = [one for one in _needed(manifest, {**current, **values}) if one.name not in {**current, **values}]
+    if missing:
+        for number, step in enumerate(manifest.steps, 1):
+            note(f"{number}. {step}")
+        for rule in manifest.rules:
+            note(f"Note: {rule}")
+    for setting in missing:
+        values[setting.name] = _ask(setting)
+    return {**current, **values} if values else with_defaults(manifest, current)
+
+
+def _needed(manifest: "Manifest", values: Mapping[str, str]) -> "list[Setting]":
+    from tinyagi.channels.registry import required_settings
+
+    return required_settings(manifest, values)
+
+
+def _ask(setting: "Setting") -> str:
+    option = f"--{setting.name.replace('_', '-')}"
+    answer = option_or_prompt(None, option, setting.label, hidden=setting.is_secret).strip()
+    if not answer:
+        raise WrongCall(f"{option} is empty: {setting.help}.")
+    return answer
+
+
+def _from_stdin(name: str, value: str) -> str:
+    if value != "-":
+        return value.strip()
+    line = sys.stdin.readline().strip()
+    if not line:
+        raise WrongCall(f"--{name.replace('_', '-')}: there is nothing on stdin.")
+    return line
+
+
+def _check(ctx: typer.Context, name: str, values: Mapping[str, str]) -> str:
+    """Log in once and return the account's name; raise NotConfigured or ChannelError with the remedy."""
+    import asyncio
+
+    from rich.console import Console
+
+    from tinyagi.channels.registry import open_channel
+
+    home = installation(ctx).home
+    home.prepare()
+
+    async def log_in() -> str:
+        channel = open_channel(name, values, home.channels / name / "check")
+        try:
+            async with asyncio.timeout(60):
+                return await channel.connect()
+        except TimeoutError:
+            raise WrongCall("The platform did not answer within 60 s. Check the network, or add --no-check.") from None
+        finally:
+            await channel.close()
+
+    with Console(stderr=True).status("Logging in"):
+        return asyncio.run(log_in())
+
+
+async def _store(backend: "SettingsBackend", name: str, values: Mapping[str, object], *, is_enabled: bool) -> None:
+    enabled = await _enabled(backend)
+    names = [*enabled, name] if is_enabled and name not in enabled else enabled
+    await backend.update({"channels": {"enabled": names, name: dict(values)}})
+
+
+async def _enabled(backend: "SettingsBackend") -> list[str]:
+    channels = (await backend.settings()).get("channels")
+    listed = channels.get("enabled") if isinstance(channels, dict) else None
+    return [name for name in listed if isinstance(name, str)] if isinstance(listed, list) else []
+
+
+def _start_after_setup(ctx: typer.Context, name: str) -> None:
+    from tinyagi.client.errors import NotRunning
+
+    try:
+        call_daemon(ctx, lambda client: client.services.channel(name, "restart"))
+    except NotRunning:
+        say("The daemon is not running; the channel starts with it: tinyagi start")
+        return
+    say("The channel runs. Write to it; the first message gets a code. Approve it: tinyagi pairing approve CODE")
+
+
+def _send_test(ctx: typer.Context, name: str, sender_id: str) -> None:
+    from tinyagi.api.messages import SendResponse
+
+    async def send(client: "AsyncClient") -> None:
+        people = (await client.pairing.all()).approved
+        person = next((one for one in people if (one.channel, one.sender_id) == (name, sender_id)), None)
+        if person is None:
+            raise WrongCall(f"{sender_id} is not paired on {name}. See: tinyagi pairing approved")
+        text = "This is a test message: the channel works."
+        await client.responses.send(SendResponse(channel=name, sender=person.sender, sender_id=sender_id, message=text))
+
+    call_daemon(ctx, send)
+    say(f"Sent a test message to {sender_id}.")
+
+
+@app.command("list", epilog=examples("tinyagi channel list", "tinyagi channel list --json"))
+def list_channels(ctx: typer.Context, as_json: Json = False) -> None:
+    """List the channels, whether they are connected, and the last error of each."""
+    channels = call_daemon(ctx, lambda client: client.status()).channels
+    if as_json:
+        print_json({name: status.model_dump(mode="json", by_alias=True) for name, status in channels.items()})
+        return
+    rows = [(name, state_of(status), status.account, status.error or "") for name, status in channels.items()]
+    print_table(
+        ("channel!", "state!", "account", "??error…"),
+        rows,
+        empty="No channel is set up. Connect one: tinyagi channel setup telegram",
     )
 
 
-@channel_app.command("setup", epilog=examples("tinyagi channel setup telegram"))
-def setup(channel: AnyChannel = None) -> None:
-    """Connect a chat channel. Not built yet."""
-    raise _not_built(channel)
+def state_of(status: "ChannelStatus") -> str:
+    """The state of a channel in one word."""
+    if status.connected:
+        return "connected"
+    if status.running:
+        return "failing" if status.error else "connecting"
+    return "failed" if status.error else "stopped"
 
 
-@channel_app.command("start", epilog=examples("tinyagi channel start telegram"))
-def start(channel: ChannelArgument) -> None:
-    """Start a chat channel. Not built yet."""
-    raise _not_built(channel)
+@app.command("start", epilog=examples("tinyagi channel start telegram"))
+def start_channel(ctx: typer.Context, channel: ChannelArgument) -> None:
+    """Start a channel, now and with the daemon."""
+    name = _set_up(ctx, channel)
+    edit_settings(ctx, lambda backend: _switch(backend, name, is_enabled=True))
+    call_daemon(ctx, lambda client: client.services.channel(name, "start"))
+    say(f"Started {name}. Its state: tinyagi channel list")
 
 
-@channel_app.command("stop", epilog=examples("tinyagi channel stop telegram"))
-def stop(channel: ChannelArgument) -> None:
-    """Stop a chat channel. Not built yet."""
-    raise _not_built(channel)
+@app.command("stop", epilog=examples("tinyagi channel stop telegram"))
+def stop_channel(ctx: typer.Context, channel: ChannelArgument) -> None:
+    """Stop a channel, now and with the daemon; its answers wait."""
+    name = option_or_prompt(channel, "CHANNEL", "Which channel", choices=KNOWN)
+    edit_settings(ctx, lambda backend: _switch(backend, name, is_enabled=False))
+    call_daemon(ctx, lambda client: client.services.channel(name, "stop"))
+    say(f"Stopped {name}. Its answers wait until it starts again.")
 
 
-@channel_app.command("restart", epilog=examples("tinyagi channel restart telegram"))
-def restart(channel: ChannelArgument) -> None:
-    """Restart a chat channel. Not built yet."""
-    raise _not_built(channel)
+@app.command("restart", epilog=examples("tinyagi channel restart telegram"))
+def restart_channel(ctx: typer.Context, channel: ChannelArgument) -> None:
+    """Restart a channel with its current settings."""
+    name = _set_up(ctx, channel)
+    call_daemon(ctx, lambda client: client.services.channel(name, "restart"))
+    say(f"Restarted {name}. Its state: tinyagi channel list")
 
 
-@channel_app.command("reset", epilog=examples("tinyagi channel reset telegram --yes"))
+@app.command("reset", epilog=examples("tinyagi channel reset telegram --yes"))
 def reset(ctx: typer.Context, channel: ChannelArgument, yes: Yes = False) -> None:
-    """Remove a channel's stored secrets and settings, such as those of an earlier version."""
+    """Stop a channel and remove its stored settings and secrets. Paired people stay paired."""
+    from tinyagi.client.errors import NotRunning
 
     async def forget(backend: "SettingsBackend") -> None:
-        channels = (await backend.settings()).get("channels")
-        listed = channels.get("enabled") if isinstance(channels, dict) else None
-        enabled = [name for name in listed if name != channel] if isinstance(listed, list) else []
-        await backend.update({"channels": {"enabled": enabled, channel: None}})
+        enabled = [one for one in await _enabled(backend) if one != name]
+        await backend.update({"channels": {"enabled": enabled, name: None}})
 
-    option_or_prompt(channel, "CHANNEL", "Which channel", choices=KNOWN)
-    confirm(f"Remove all stored settings of {channel}?", yes=yes)
+    name = option_or_prompt(channel, "CHANNEL", "Which channel", choices=KNOWN)
+    confirm(f"Stop {name} and remove all its stored settings?", yes=yes)
     edit_settings(ctx, forget)
-    say(f"Removed the settings of {channel}.")
+    with suppress(NotRunning):
+        call_daemon(ctx, lambda client: client.services.channel(name, "stop"))
+    say(f"Removed the settings of {name}.")
 
 
-@pairing_app.command("list", epilog=examples("tinyagi pairing list"))
-def list_pairings(ctx: typer.Context, as_json: Json = False) -> None:
-    """List people who may write, and codes that wait for approval."""
-    pairings = call_daemon(ctx, lambda client: client.pairing.all())
-    if as_json:
-        print_json(pairings)
-        return
-    waiting = [("waits", one.channel, one.sender, one.sender_id, one.code) for one in pairings.pending]
-    approved = [("may write", one.channel, one.sender, one.sender_id, "") for one in pairings.approved]
-    print_table(
-        ("", "channel!", "name", "sender id!", "code!"), waiting + approved, empty=f"No people are paired. {HINT}"
-    )
-
-
-@pairing_app.command("pending", epilog=examples("tinyagi pairing pending --json"))
-def pending(ctx: typer.Context, as_json: Json = False) -> None:
-    """List codes that wait for approval."""
-    people = call_daemon(ctx, lambda client: client.pairing.all()).pending
-    if as_json:
-        print_json(people)
-        return
-    rows = [(one.code, one.channel, one.sender, one.sender_id, when(one.expires_at)) for one in people]
-    print_table(("code!", "channel!", "name", "sender id!", "expires"), rows, empty=f"No codes are pending. {HINT}")
-
-
-@pairing_app.command("approved", epilog=examples("tinyagi pairing approved"))
-def approved(ctx: typer.Context, as_json: Json = False) -> None:
-    """List people who may write."""
-    people = call_daemon(ctx, lambda client: client.pairing.all()).approved
-    if as_json:
-        print_json(people)
-        return
-    rows = [(one.channel, one.sender, one.sender_id, when(one.approved_at)) for one in people]
-    print_table(("channel!", "name", "sender id!", "since"), rows, empty=f"No one may write yet. {HINT}")
-
-
-@pairing_app.command("approve", epilog=examples("tinyagi pairing approve K7PX2MNQ"))
-def approve(
+@app.command("run", epilog=examples("tinyagi --url https://agents.example.org channel run telegram"))
+def run(
     ctx: typer.Context,
-    code: Annotated[str, typer.Argument(help="The code that the person got, in upper or lower case.")],
+    channel: ChannelArgument,
+    owned: Annotated[bool, typer.Option("--owned", hidden=True)] = False,
 ) -> None:
-    """Allow the person with this code to write."""
-    person = call_daemon(ctx, lambda client: client.pairing.approve(code))
-    say(f"{person.sender} may now write on {person.channel}.")
+    """Serve a channel from this process, for a daemon on another machine: its settings here, --url and the token there.
+
+    The daemon starts its own channels; this command is for the others. TINYAGI_API_TOKEN holds the daemon's token.
+    """
+    import logging
+
+    from tinyagi.channels.port import NotConfigured
+    from tinyagi.channels.process import serve_channel
+    from tinyagi.channels.progress import ProgressMode
+    from tinyagi.daemon.channel_process import NEEDS_FIX
+
+    name = option_or_prompt(channel, "CHANNEL", "Which channel", choices=KNOWN)
+    place = installation(ctx)
+    place.home.prepare()
+    settings = _settings(ctx).channels
+    address = place.address()
+    logging.basicConfig(format="%(message)s" if owned else "%(asctime)s %(message)s", level=logging.INFO)
+    logging.getLogger("httpx").setLevel(logging.WARNING)
+    values = settings.values_of(name)
+    try:
+        serve_channel(
+            name,
+            values,
+            place.home.channels / name,
+            url=address.url,
+            token=address.token,
+            mode=ProgressMode(values.get("progress", ProgressMode.TYPING)),
+            owned=owned,
+        )
+    except NotConfigured as error:
+        if not owned:
+            raise
+        typer.echo(str(error), err=True)
+        raise typer.Exit(NEEDS_FIX) from error
 
 
-@pairing_app.command("unpair", epilog=examples("tinyagi pairing unpair telegram 12345 --yes"))
-def unpair(
-    ctx: typer.Context,
-    channel: Annotated[str, typer.Argument(help="discord, telegram, whatsapp, …")],
-    sender_id: Annotated[str, typer.Argument(help="As `tinyagi pairing approved` lists it.")],
-    yes: Yes = False,
-) -> None:
-    """Revoke a person's permission to write."""
-    confirm(f"Revoke the permission of {sender_id} on {channel} to write?", yes=yes)
-    call_daemon(ctx, lambda client: client.pairing.unpair(channel, sender_id))
-    say(f"{sender_id} on {channel} may no longer write.")
+async def _switch(backend: "SettingsBackend", name: str, *, is_enabled: bool) -> None:
+    others = [one for one in await _enabled(backend) if one != name]
+    await backend.update({"channels": {"enabled": [*others, name] if is_enabled else others}})
+
+
+def _set_up(ctx: typer.Context, channel: str) -> str:
+    """The name of a channel that is set up; raise WrongCall."""
+    from tinyagi.channels.registry import MANIFESTS, required_settings
+
+    name = option_or_prompt(channel, "CHANNEL", "Which channel", choices=KNOWN)
+    values = _settings(ctx).channels.values_of(name)
+    if any(one.name not in values for one in required_settings(MANIFESTS[name], values)):
+        raise WrongCall(f"{MANIFESTS[name].name} is not set up. Run: tinyagi channel setup {name}")
+    return name
+
+
+def _settings(ctx: typer.Context) -> "Settings":
+    """The stored settings of this machine, with secrets."""
+    from tinyagi.settings.model import Settings
+    from tinyagi.settings.settings_file import SettingsFile
+
+    loaded = SettingsFile(installation(ctx).home).read()
+    return Settings() if loaded is None else loaded.settings

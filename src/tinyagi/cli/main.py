@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from tinyagi.cli import agents, backup, channels, pipeline, plugins, providers, queue, schedules, teams
+from tinyagi.cli import agents, backup, channels, pairing, pipeline, plugins, providers, queue, schedules, teams
 from tinyagi.cli.board import project_app as project_commands
 from tinyagi.cli.board import task_app as task_commands
 from tinyagi.cli.context import Installation
@@ -106,8 +106,8 @@ providers.app.command("check", epilog=CHECK_EXAMPLES)(check_providers)
 app.add_typer(providers.app, name="provider", rich_help_panel=COMPANY)
 app.command("model", rich_help_panel=COMPANY, epilog=examples("tinyagi model", "tinyagi model opus"))(model_command)
 app.add_typer(settings_commands, name="settings", rich_help_panel=COMPANY)
-app.add_typer(channels.channel_app, name="channel", rich_help_panel=COMPANY)
-app.add_typer(channels.pairing_app, name="pairing", rich_help_panel=COMPANY)
+app.add_typer(channels.app, name="channel", rich_help_panel=COMPANY)
+app.add_typer(pairing.app, name="pairing", rich_help_panel=COMPANY)
 app.add_typer(plugins.app, name="plugin", rich_help_panel=COMPANY)
 
 app.command(rich_help_panel=DAEMON, epilog=examples("tinyagi run", "tinyagi run --home ./company"))(run)

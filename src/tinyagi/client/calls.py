@@ -319,9 +319,11 @@ class ResponseCalls(_Calls):
     async def ack(self, response: int) -> None:
         await self._transport.post(f"/api/responses/{segment(response)}/ack", Ok)
 
-    async def fail(self, response: int, reason: str) -> DeliveryNoted:
-        """Report a failed delivery; it is retried later, up to the last attempt."""
-        body = DeliveryFailed(reason=reason)
+    async def fail(
+        self, response: int, reason: str, *, is_final: bool = False, retry_after: float | None = None
+    ) -> DeliveryNoted:
+        """Report a failed delivery; unless it is final, it is retried later, up to the last attempt."""
+        body = DeliveryFailed(reason=reason, is_final=is_final, retry_after_seconds=retry_after)
         return await self._transport.post(f"/api/responses/{segment(response)}/fail", DeliveryNoted, body)
 
 

@@ -7,21 +7,26 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 from importlib.metadata import version
 from typing import Final, NoReturn
 
 from tinyagi.api_wiring import open_api
 from tinyagi.backup.swap import finish
+from tinyagi.daemon.channel_process import ChannelProcess
 from tinyagi.daemon.logs import ALREADY_SHOWN, logging_to
 from tinyagi.daemon.pidfile import DaemonError, PidFile, hold_pid_file
 from tinyagi.daemon.pipeline_process import PipelineProcess
 from tinyagi.daemon.redaction import Redactor
 from tinyagi.domain.errors import TinyAGIError
+from tinyagi.domain.messages import PLATFORM_CHANNELS
+from tinyagi.domain.texts import one_line
 from tinyagi.engine.pipeline_trigger import RunPipeline
 from tinyagi.server.access import check_settings as check_access
 from tinyagi.server.http import bind
+from tinyagi.server.relays import Relays
 from tinyagi.settings.environment import api_host, api_port, api_token, snapshot, without_run_variables
 from tinyagi.settings.first_run import ensure_settings
 from tinyagi.settings.home import Home
@@ -150,17 +155,36 @@ async def run_daemon(home: Home, console: Console, pipeline: RunPipeline | None 
             stop = StopRequest(engine.halt)
             stop.listen()
             recovered = await engine.start()
-            async with open_api(engine, home, listener, stop.restart, configured, token):
+            relays = Relays()
+            channels = _channels(home, environment, relays)
+            async with open_api(engine, home, listener, stop.restart, configured, token, channels, relays):
                 # Objects of the start live as long as the process; a full collection would traverse them for 70 ms.
                 gc.collect()
                 gc.freeze()
                 console.listening(configured.host, port)
                 address = f"http://{configured.host}:{port}"
                 console.say(f"TinyAGI runs on {home.path}, its API on {address}. Ctrl-C stops it.")
+                await _start_enabled(channels, engine.settings.current.channels.enabled)
                 if recovered:
                     console.say(f"Recovered {recovered} messages that an earlier engine had not finished.")
                 await stop.wait()
                 console.say("Finishing the current runs. Press Ctrl-C again to stop without waiting.")
-                # Running agents use the API, so it stops last.
+                # Running agents and the relays use the API, so it stops last.
                 await engine.stop()
+                await asyncio.gather(*(channel.stop() for channel in channels.values()))
     return stop.wants_restart
+
+
+def _channels(home: Home, environment: Mapping[str, str], relays: Relays) -> dict[str, ChannelProcess]:
+    return {
+        name: ChannelProcess(name, home, environment, partial(relays.release, name))
+        for name in sorted(PLATFORM_CHANNELS)
+    }
+
+
+async def _start_enabled(channels: Mapping[str, ChannelProcess], enabled: Sequence[str]) -> None:
+    for name in enabled:
+        if name in channels:
+            await channels[name].start()
+        else:
+            log.warning("channels.enabled names %s, which is not a channel: %s", one_line(name), ", ".join(channels))

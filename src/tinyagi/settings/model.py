@@ -79,8 +79,38 @@ class WorkspaceSettings(Section):
     name: str | None = None
 
 
-class BotSettings(Section):
+class ChannelSettings(Section):
+    """A chat channel. The names and their meaning are those of the channel's manifest."""
+
+    progress: Literal["off", "typing", "edits"] = "typing"
+    """What a waiting person sees: nothing, the typing sign, or also one message that follows the output."""
+    api_url: str | None = None
+
+
+class DiscordSettings(ChannelSettings):
     bot_token: str | None = None
+    guild_channels: str | None = None
+
+
+class TelegramSettings(ChannelSettings):
+    bot_token: str | None = None
+
+
+class WhatsAppSettings(ChannelSettings):
+    mode: Literal["cloud", "linked"] = "cloud"
+    phone_number_id: str | None = None
+    access_token: str | None = None
+    app_secret: str | None = None
+    verify_token: str | None = None
+    listen_host: str | None = None
+    listen_port: str | None = None
+
+
+class WebhookSettings(ChannelSettings):
+    secret: str | None = None
+    url: str | None = None
+    listen_host: str | None = None
+    listen_port: str | None = None
 
 
 def _agent_id(value: object) -> object:
@@ -90,11 +120,16 @@ def _agent_id(value: object) -> object:
 
 class ChannelsSettings(Section):
     enabled: Names = ()
-    discord: BotSettings = BotSettings()
-    telegram: BotSettings = BotSettings()
-    whatsapp: Section = Section()
+    discord: DiscordSettings = DiscordSettings()
+    telegram: TelegramSettings = TelegramSettings()
+    webhook: WebhookSettings = WebhookSettings()
+    whatsapp: WhatsAppSettings = WhatsAppSettings()
     defaults: Mapping[str, Annotated[str, BeforeValidator(_agent_id)]] = Field(default_factory=dict)
     """The default agent of a chat, by `channel:sender`."""
+
+    def values_of(self, channel: str) -> dict[str, str]:
+        """The settings of a channel that are set, by name."""
+        return {name: str(value) for name, value in getattr(self, channel) if value is not None}
 
 
 class AnthropicSettings(Section):

@@ -1,12 +1,14 @@
 """Responses on their way to people: answers, notices and proactive messages, acknowledgement and failed deliveries."""
 
 from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
 from operator import itemgetter
 from typing import Any, Final
 
 from tinyagi.domain.errors import NotFound
 from tinyagi.domain.events import ResponseAcked, ResponseFailed, ResponseReady
 from tinyagi.domain.ids import AgentId, MessageId
+from tinyagi.domain.instants import millis
 from tinyagi.domain.messages import Message
 from tinyagi.domain.responses import UNDELIVERED_CHANNELS, NewResponse, Response, ResponseStatus, paths_in
 from tinyagi.domain.retry import RetryPolicy
@@ -62,9 +64,19 @@ class ResponseStore:
         """Mark it as delivered; a repeated ack changes nothing. Raise NotFound when it is unknown."""
         await self._writer.run(ack, response)
 
-    async def fail(self, response: int, reason: str, *, policy: RetryPolicy | None = None) -> bool:
-        """Record a failed delivery; True when it will be retried."""
-        return await self._writer.run(fail_delivery, response, reason, policy or self._policy)
+    async def fail(
+        self,
+        response: int,
+        reason: str,
+        *,
+        policy: RetryPolicy | None = None,
+        is_final: bool = False,
+        wait: timedelta = timedelta(),
+    ) -> bool:
+        """Record a failed delivery; True when it will be retried, not before `wait` is over."""
+        return await self._writer.run(
+            fail_delivery, response, reason, policy or self._policy, is_final=is_final, wait=wait
+        )
 
 
 def _response(row: tuple[Any, ...]) -> Response:
@@ -143,13 +155,17 @@ def ack(tx: Transaction, response_id: int) -> None:
     _unpark(tx, response)
 
 
-def fail_delivery(tx: Transaction, response_id: int, reason: str, policy: RetryPolicy) -> bool:
+def fail_delivery(
+    tx: Transaction, response_id: int, reason: str, policy: RetryPolicy, *, is_final: bool, wait: timedelta
+) -> bool:
     """Returns True when the response will be retried."""
     response = _find_deliverable(tx, response_id)
     if response.status is ResponseStatus.ACKED:
         return False
     attempts = response.attempts + 1
-    at = policy.deliver_again_at(attempts, tx.now, tx.dice.random())
+    at = None if is_final else policy.deliver_again_at(attempts, tx.now, tx.dice.random())
+    if at is not None:
+        at = max(at, tx.now + millis(wait))
     record_failed_delivery(tx, response, attempts, reason, at)
     return at is not None
 

@@ -1,5 +1,6 @@
 """Responses to people: channels fetch them here and report whether they were delivered."""
 
+from datetime import timedelta
 from typing import Annotated
 
 import msgspec
@@ -62,7 +63,13 @@ async def ack_response(services: ServicesDep, response: RowId) -> Ok:
 @router.post("/api/responses/{response}/fail", response_model=DeliveryNoted, responses=responses(404))
 async def fail_response(services: ServicesDep, response: RowId, failed: DeliveryFailed) -> DeliveryNoted:
     """Report a failed delivery: it is retried later, and given up after the last attempt."""
-    retried = await services.store.responses.fail(response, failed.reason, policy=services.rules.policy)
+    retried = await services.store.responses.fail(
+        response,
+        failed.reason,
+        policy=services.rules.policy,
+        is_final=failed.is_final,
+        wait=timedelta(seconds=failed.retry_after_seconds or 0),
+    )
     return DeliveryNoted(retried=retried)
 
 
