@@ -183,22 +183,30 @@ async def test_a_trace_without_conversations_gives_a_hint(remote: Remote) -> Non
     assert "tinyagi send" in (await remote("trace")).stdout
 
 
-@pytest.mark.parametrize("command", [("channel", "setup"), ("channel", "start", "telegram"), ("office",)])
-async def test_a_command_not_built_yet_names_the_alternative(command: tuple[str, ...], remote: Remote) -> None:
-    result = await remote(*command)
+async def test_a_command_not_built_yet_names_the_alternative(remote: Remote) -> None:
+    result = await remote("office")
 
     assert result.exit_code == 1
     assert "not built yet" in result.stderr
-    assert ("POST /api/message" if command[0] == "channel" else f"{remote.shell.url}/docs") in result.stderr
+    assert f"{remote.shell.url}/docs" in result.stderr
 
 
-async def test_the_status_marks_parts_not_built_yet(remote: Remote, premises: Premises) -> None:
+async def test_the_status_shows_channels_and_marks_the_office(remote: Remote, premises: Premises) -> None:
+    none = (await remote("status")).stdout
     await premises.engine.settings.save({"channels": {"enabled": ["telegram"]}})
 
     shown = (await remote("status")).stdout
 
-    assert "telegram (not built yet)" in shown
+    assert "connect one: tinyagi channel setup" in none
+    assert "telegram stopped" in shown
     assert f"not built yet; the API's page: {remote.shell.url}/docs" in shown
+
+
+async def test_the_list_of_channels_says_how_to_connect_one(remote: Remote, premises: Premises) -> None:
+    assert "tinyagi channel setup telegram" in (await remote("channel", "list")).stdout
+    await premises.engine.settings.save({"channels": {"enabled": ["telegram"]}})
+    assert "stopped" in (await remote("channel", "list")).stdout
+    assert json.loads((await remote("channel", "list", "--json")).stdout)["telegram"]["enabled"] is True
 
 
 async def test_a_missing_token_is_reported_with_its_variable(closed_premises: Premises) -> None:

@@ -33,12 +33,12 @@ async def _serve(
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, serving.cancel)
         if owned:
-            await _cancel_at_end_of_input(serving)
+            await cancel_at_end_of_input(serving)
         with suppress(asyncio.CancelledError):
             await serving
 
 
-async def _cancel_at_end_of_input(task: "asyncio.Task[None]") -> None:
+async def cancel_at_end_of_input(task: "asyncio.Task[None]") -> None:
     """Stdin is a pipe from the daemon: it ends with the daemon, also when that is killed."""
 
     class EndOfInput(asyncio.Protocol):

@@ -12,6 +12,7 @@ from tinyagi.cli.options import Json, Yes, examples
 from tinyagi.cli.terminal import WrongCall, confirm, note, option_or_prompt, print_json, print_table, say
 from tinyagi.domain.messages import PLATFORM_CHANNELS
 from tinyagi.domain.texts import one_line
+from tinyagi.settings.environment import bot_token, snapshot
 
 if TYPE_CHECKING:
     from tinyagi.api.daemon import ChannelStatus
@@ -287,13 +288,15 @@ def run(
     from tinyagi.daemon.channel_process import NEEDS_FIX
 
     name = option_or_prompt(channel, "CHANNEL", "Which channel", choices=KNOWN)
-    place = installation(ctx)
+    place, environment = installation(ctx), snapshot()
     place.home.prepare()
     settings = _settings(ctx).channels
     address = place.address()
     logging.basicConfig(format="%(message)s" if owned else "%(asctime)s %(message)s", level=logging.INFO)
     logging.getLogger("httpx").setLevel(logging.WARNING)
     values = settings.values_of(name)
+    if (token := bot_token(environment, name, values.get("bot_token"))) is not None:
+        values["bot_token"] = token
     try:
         serve_channel(
             name,
@@ -322,6 +325,8 @@ def _set_up(ctx: typer.Context, channel: str) -> str:
 
     name = option_or_prompt(channel, "CHANNEL", "Which channel", choices=KNOWN)
     values = _settings(ctx).channels.values_of(name)
+    if bot_token(snapshot(), name, None) is not None:
+        values["bot_token"] = "from the environment"
     if any(one.name not in values for one in required_settings(MANIFESTS[name], values)):
         raise WrongCall(f"{MANIFESTS[name].name} is not set up. Run: tinyagi channel setup {name}")
     return name

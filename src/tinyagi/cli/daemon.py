@@ -10,7 +10,7 @@ import typer
 from tinyagi.cli.options import HomeOption, Json
 
 if TYPE_CHECKING:
-    from tinyagi.api.daemon import DaemonStatus, PipelineStatus
+    from tinyagi.api.daemon import ChannelStatus, DaemonStatus, PipelineStatus
     from tinyagi.api.queue import LaneStatus, QueueStatus
     from tinyagi.cli.context import Installation
     from tinyagi.daemon.pidfile import DaemonInfo
@@ -241,7 +241,7 @@ def _show(
 
     heartbeat = daemon.heartbeat
     last = f", last {when(max(heartbeat.last_sent.values()))}" if heartbeat.last_sent else ""
-    channels = [f"{name} ({'running' if one.running else 'not built yet'})" for name, one in daemon.channels.items()]
+    channels = [_channel(name, one) for name, one in daemon.channels.items()]
     print_fields(
         (
             ("TinyAGI", f"{daemon.version}, up {duration(daemon.uptime * 1000)}"),
@@ -253,7 +253,7 @@ def _show(
             ("retries", retries(queue) if queue.retrying else None),
             ("answers", f"{queue.outgoing} not delivered yet"),
             ("heartbeat", f"every {heartbeat.interval:g} s{last}" if heartbeat.running else HEARTBEAT_OFF),
-            ("channels", ", ".join(channels) or "not built yet"),
+            ("channels", "; ".join(channels) or "none; connect one: tinyagi channel setup"),
             ("office", f"not built yet; the API's page: {place.address().url}/docs"),
             ("lake", _lake(daemon.pipeline)),
             ("failing", "; ".join(_failing(daemon)) or None),
@@ -266,6 +266,13 @@ def _show(
         [(f"@{lane.agent}", lane.waiting, lane.processing, lane.dead, lane_state(lane)) for lane in lanes],
         empty="No agent has had a message yet.",
     )
+
+
+def _channel(name: str, status: "ChannelStatus") -> str:
+    from tinyagi.cli.channels import state_of
+
+    account = f" as {status.account}" if status.account and status.connected else ""
+    return f"{name} {state_of(status)}{account}{f' ({status.error})' if status.error else ''}"
 
 
 def _failing(daemon: "DaemonStatus") -> list[str]:

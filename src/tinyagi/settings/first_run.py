@@ -4,6 +4,7 @@ import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from tinyagi.domain.messages import PLATFORM_CHANNELS
 from tinyagi.domain.routing import DEFAULT_AGENT
 from tinyagi.settings.environment import snapshot
 from tinyagi.settings.home import Home
@@ -95,9 +96,11 @@ def _remarks(home: Home, settings: Settings) -> tuple[str, ...]:
     if scripted:
         remedy = " Connect a model: tinyagi setup" if settings.models.provider == "scripted" else ""
         remarks.append(f"Scripted answers only: {', '.join(scripted)}.{remedy}")
-    if settings.channels.enabled:
-        named = ", ".join(settings.channels.enabled)
-        remarks.append(f"channels.enabled names {named}: chat channels are not built yet and have no effect.")
+    unknown = [name for name in settings.channels.enabled if name not in PLATFORM_CHANNELS]
+    if unknown:
+        remarks.append(
+            f"channels.enabled names {', '.join(unknown)}; there are {', '.join(sorted(PLATFORM_CHANNELS))}."
+        )
     if not home.is_private:
         remarks.append(f"Other users of this machine can read {home.path}; to change that: chmod 700 '{home.path}'")
     return tuple(remarks)

@@ -26,6 +26,7 @@ CHECKS: Final[Mapping[str, Check]] = {
 SETTINGS_CHECKS: Final[Mapping[str, SettingsCheck]] = {
     "Access": server.access,
     "Daemon": server.daemon,
+    "Channel": server.channels,
     "Pipeline": server.pipeline,
     "Agents": agents.agents,
     "Plugins": agents.plugins,

@@ -8,7 +8,7 @@ from typing import Final
 import psutil
 from pydantic import TypeAdapter, ValidationError
 
-from tinyagi.api.daemon import BackgroundTaskStatus, PipelineStatus
+from tinyagi.api.daemon import BackgroundTaskStatus, ChannelStatus, PipelineStatus
 from tinyagi.daemon.control import query_daemon
 from tinyagi.daemon.doctor.findings import CheckContext, Finding, hint, ok, problem, warning
 from tinyagi.daemon.pidfile import DaemonError, DaemonState, already_running_message, find_daemon
@@ -20,6 +20,7 @@ from tinyagi.system import peer_user
 from tinyagi.wiring import pipeline_is_installed
 
 _TASKS: Final = TypeAdapter(dict[str, BackgroundTaskStatus])
+_CHANNELS: Final = TypeAdapter(dict[str, ChannelStatus])
 _FEW_CHARACTERS = 8
 """A token with fewer different characters is easy to guess."""
 
@@ -104,6 +105,30 @@ def _failing_tasks(status: object) -> Iterator[Finding]:
             )
 
 
+def channels(context: CheckContext, settings: Settings) -> Iterator[Finding]:
+    """Channels as a running daemon sees them."""
+    status = _status(context, settings)
+    try:
+        found = _CHANNELS.validate_python(status.get("channels") if isinstance(status, dict) else {})
+    except ValidationError:
+        return
+    for name, channel in found.items():
+        if channel.connected:
+            yield ok("Channel", f"{name} is connected as {channel.account}")
+        elif channel.running:
+            yield warning(
+                "Channel",
+                f"{name} is not connected{f': {channel.error}' if channel.error else ' yet'}",
+                f"It tries again automatically. See more with `tinyagi logs {name}`.",
+            )
+        else:
+            yield problem(
+                "Channel",
+                f"{name} is enabled and does not run{f': {channel.error}' if channel.error else '.'}",
+                f"Fix that, then: tinyagi channel restart {name}. To do without it: tinyagi channel stop {name}",
+            )
+
+
 def _port(context: CheckContext, settings: Settings) -> Iterator[Finding]:
     remedy = "Choose another with server.port or TINYAGI_API_PORT, or stop that program."
     try:
@@ -156,17 +181,21 @@ def pipeline(context: CheckContext, settings: Settings) -> Iterator[Finding]:
 
 
 def _pipeline_status(context: CheckContext, settings: Settings) -> PipelineStatus | None:
-    """The status from a running daemon; None when it does not answer, which the check "Daemon" reports."""
-    try:
-        status = query_daemon(find_daemon(context.home), api_token(context.environment, settings.server.token))
-    except DaemonError:
-        return None
+    status = _status(context, settings)
     if not isinstance(status, dict):
         return None
     try:
         return PipelineStatus.model_validate(status.get("pipeline"))
     except ValidationError:
         # A daemon of another version: the next restart replaces it.
+        return None
+
+
+def _status(context: CheckContext, settings: Settings) -> object:
+    """The answer of a running daemon; None when there is none, which the check "Daemon" reports."""
+    try:
+        return query_daemon(find_daemon(context.home), api_token(context.environment, settings.server.token))
+    except DaemonError:
         return None
 
 
