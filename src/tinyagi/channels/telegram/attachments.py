@@ -64,15 +64,19 @@ class Downloads:
                     yield chunk
         except TelegramError as error:
             raise _download_error(error) from None
-        except (httpx.HTTPError, OSError):
+        except httpx.HTTPError:
             raise DeliveryError(f"{_LOST}: the connection failed.") from None
 
 
 async def _local_chunks(path: Path) -> AsyncIterator[bytes]:
     """A Bot API server with `--local` names the file on its disk instead of an address."""
-    with await asyncio.to_thread(path.open, "rb") as file:
-        while chunk := await asyncio.to_thread(file.read, _CHUNK):
-            yield chunk
+    try:
+        with await asyncio.to_thread(path.open, "rb") as file:
+            while chunk := await asyncio.to_thread(file.read, _CHUNK):
+                yield chunk
+    except OSError as error:
+        reason = f"The Bot API server stored the file as {path}, which cannot be read here: {error.strerror}."
+        raise DeliveryError(reason) from None
 
 
 def _download_error(error: TelegramError) -> DeliveryError:

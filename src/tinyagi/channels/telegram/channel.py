@@ -39,6 +39,7 @@ _T = TypeVar("_T")
 
 _TOKEN: Final = re.compile(r"\d+:[\w-]+", re.ASCII)
 _ADDRESS: Final = re.compile(r"https?://[^\s{}?#]+")
+_UNFIT: Final = re.compile(r"[\x00-\x1f\x7f]")
 _POLL_SECONDS: Final = 30
 _RECHECK_SECONDS: Final = 1.0
 _FIRST_PAUSE: Final = 0.25
@@ -128,7 +129,7 @@ class TelegramChannel:
             if size > MANIFEST.send_limit:
                 raise delivery_error(FileTooLarge("Request entity too large"))
             with await asyncio.to_thread(part.path.open, "rb") as content:
-                file = InputFile(content, filename=utf16.clean(part.name), read_file_handle=False)
+                file = InputFile(content, filename=_upload_name(part.name), read_file_handle=False)
                 message = await self._deliver(target_of(part.chat), partial(_send_file, bot, part, content, file))
         except OSError as error:
             raise DeliveryError(f"The file {part.name} cannot be read: {error.strerror}.", is_final=True) from None
@@ -244,6 +245,11 @@ def _reply_to(part: Part | FilePart, target: Target) -> ReplyParameters | None:
         return None
     chat_id, message_id = parse_id(part.reply_to)
     return ReplyParameters(message_id, allow_sending_without_reply=True) if chat_id == target.chat_id else None
+
+
+def _upload_name(name: str) -> str:
+    """The name as multipart forms can carry it: without control characters and double quotes."""
+    return _UNFIT.sub("", utf16.clean(name)).replace('"', "'")
 
 
 async def _send_text(bot: Client, part: Part, target: Target) -> Message:
