@@ -34,7 +34,13 @@ class Platform(Protocol):
     async def stop(self) -> None: ...
 
     async def write(
-        self, text: str, *, person: str = "7", name: str = "Ada", place: str = "", files: Sequence[tuple[str, bytes]] = ()
+        self,
+        text: str,
+        *,
+        person: str = "7",
+        name: str = "Ada",
+        place: str = "",
+        files: Sequence[tuple[str, bytes]] = (),
     ) -> str:
         """A person writes to the bot; return the id of the ChannelMessage that the channel makes of it."""
 
