@@ -8,7 +8,6 @@ import hmac
 import itertools
 import json
 import time
-from collections import defaultdict
 from collections.abc import AsyncIterator, Mapping, Sequence
 
 import httpx
@@ -18,6 +17,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from tests.channels.loopback import free_port, serving
+from tests.channels.outbox import Outbox
 from tests.channels.platform import Delivered
 
 KEY = bytes(range(32))
@@ -38,8 +38,7 @@ class WebhookSystem:
     def __init__(self) -> None:
         self._listen_port = free_port()
         self._port = free_port()
-        self._outbox: dict[str, asyncio.Queue[str]] = defaultdict(asyncio.Queue)
-        self._senders: dict[str, asyncio.Task[None]] = {}
+        self._outbox = Outbox(self._post)
         self._posts: dict[str, bytes] = {}
         self._numbers = itertools.count(1)
         self._delivered: dict[str, Delivered] = {}
@@ -74,9 +73,7 @@ class WebhookSystem:
         self._client = await self._stack.enter_async_context(httpx.AsyncClient(trust_env=False, timeout=30))
 
     async def stop(self) -> None:
-        for sender in self._senders.values():
-            sender.cancel()
-        await asyncio.gather(*self._senders.values(), return_exceptions=True)
+        await self._outbox.close()
         await self._stack.aclose()
 
     async def write(
@@ -97,24 +94,13 @@ class WebhookSystem:
             "files": [{"name": file, "base64": base64.b64encode(content).decode()} for file, content in files],
         }
         self._posts[message] = json.dumps(post).encode()
-        self._queue(message, f"{person}#{place}")
+        self._outbox.put(f"{person}#{place}", message)
         return message
 
     async def repeat(self, message: str) -> None:
-        self._queue(message, f"repeat {message}")
+        self._outbox.put(f"repeat {message}", message)
 
-    def _queue(self, message: str, chat: str) -> None:
-        self._outbox[chat].put_nowait(message)
-        if chat not in self._senders:
-            self._senders[chat] = asyncio.create_task(self._send(chat))
-
-    async def _send(self, chat: str) -> None:
-        while True:
-            message = await self._outbox[chat].get()
-            while await self._post(message) != 200:  # noqa: ASYNC110 - only time tells when the channel is back
-                await asyncio.sleep(0.02)
-
-    async def _post(self, message: str) -> int:
+    async def _post(self, message: str) -> bool:
         body, timestamp = self._posts[message], str(int(time.time()))
         headers = {
             "webhook-id": message,
@@ -125,11 +111,11 @@ class WebhookSystem:
         try:
             answer = await self._client.post(self.address, content=body, headers=headers)
         except httpx.HTTPError:
-            return 0
+            return False
         async with self.taken:
             self.answers[message] = answer.status_code
             self.taken.notify_all()
-        return answer.status_code
+        return answer.status_code == 200
 
     async def _answer(self, request: Request) -> Response:
         body = await request.body()

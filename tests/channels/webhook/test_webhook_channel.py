@@ -11,6 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.channels.inbox import Inbox, receiving
 from tests.channels.loopback import free_port
 from tests.channels.webhook.server import KEY, SECRET, WebhookSystem, running, signature
 from tinyagi.channels.chat import Chat
@@ -19,25 +20,6 @@ from tinyagi.channels.webhook.channel import WebhookChannel
 from tinyagi.channels.webhook.manifest import MANIFEST
 
 ADA = Chat("7")
-
-
-class Inbox:
-    """Takes messages, or holds them back while `is_open` is not set."""
-
-    def __init__(self) -> None:
-        self.messages: list[ChannelMessage] = []
-        self.arrived: asyncio.Queue[ChannelMessage] = asyncio.Queue()
-        self.is_open = asyncio.Event()
-        self.is_open.set()
-
-    async def receive(self, message: ChannelMessage) -> None:
-        self.arrived.put_nowait(message)
-        await self.is_open.wait()
-        self.messages.append(message)
-
-    async def next(self) -> ChannelMessage:
-        async with asyncio.timeout(10):
-            return await self.arrived.get()
 
 
 @pytest.fixture
@@ -49,16 +31,8 @@ async def system() -> AsyncIterator[WebhookSystem]:
 @contextlib.asynccontextmanager
 async def connected(settings: Mapping[str, str], state: Path, inbox: Inbox) -> AsyncIterator[WebhookChannel]:
     channel = WebhookChannel(settings, state)
-    await channel.connect()
-    receiving = asyncio.create_task(channel.receive(inbox.receive))
-    try:
+    async with receiving(channel, inbox):
         yield channel
-    finally:
-        receiving.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await receiving
-        await channel.close()
-        await channel.close()
 
 
 async def taken(system: WebhookSystem, message: str) -> None:
@@ -159,7 +133,7 @@ async def test_messages_of_one_chat_are_received_one_after_another(system: Webho
         second = asyncio.create_task(post(system, body, message="msg_2"))
         other = await post(system, b"{}", message="msg_3")
         assert other.status_code == 400
-        assert inbox.arrived.empty()
+        assert inbox.is_empty
         inbox.is_open.set()
         assert (await inbox.next()).id == "msg_2"
         assert [(await first).json(), (await second).json()] == [{"id": "msg_1"}, {"id": "msg_2"}]
