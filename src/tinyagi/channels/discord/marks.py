@@ -1,0 +1,145 @@
+"""How far each Discord channel was handed over, in a file: Discord does not repeat what a bot that was away missed."""
+
+import asyncio
+import logging
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from tinyagi.system.files import make_folder, put_in_place, write_aside
+
+_log: Final = logging.getLogger(__name__)
+_CAPACITY: Final = 1_000
+_PAUSE_SECONDS: Final = 0.5
+"""Between two writes. A killed process gets the messages of this time again."""
+
+
+class Mark(msgspec.Struct, omit_defaults=True):
+    """A Discord channel and the last message of it that was handed over."""
+
+    last: int
+    person: int = 0
+    """Whose direct chat it is."""
+    parent: int = 0
+    """The chosen server channel that it is, or whose thread it is."""
+
+
+class _File(msgspec.Struct):
+    channels: dict[int, Mark] = {}
+    since: dict[int, int] = {}
+
+
+class Marks:
+    """The marks of the channels that were active last; the one with the oldest message gives way to a new one."""
+
+    def __init__(self, path: Path, *, capacity: int = _CAPACITY) -> None:
+        self._path = path
+        self._capacity = capacity
+        self._changed = asyncio.Event()
+        self._file = _read(path)
+        self._direct = {mark.person: channel for channel, mark in self._file.channels.items() if mark.person}
+
+    def direct_channel(self, person: int) -> int | None:
+        """The channel of the person's direct chat, when it is known."""
+        return self._direct.get(person)
+
+    def last(self, channel: int) -> int | None:
+        """The last message that was handed over; None when the channel has no mark."""
+        mark = self._file.channels.get(channel)
+        return mark.last if mark else None
+
+    def is_direct(self, channel: int) -> bool:
+        mark = self._file.channels.get(channel)
+        return mark is not None and mark.person != 0
+
+    def parent(self, channel: int) -> int:
+        """The chosen server channel to which a thread belongs; 0 when the channel has no mark or is a direct chat."""
+        mark = self._file.channels.get(channel)
+        return mark.parent if mark else 0
+
+    def start(self, channel: int, parent: int) -> int:
+        """The message after which a server channel or thread is to be handed over."""
+        mark = self._file.channels.get(channel)
+        return mark.last if mark else self._file.since.get(parent, 0)
+
+    def channels(self) -> list[int]:
+        """The channels with a mark, the one with the newest message first."""
+        marks = self._file.channels
+        return sorted(marks, key=lambda channel: marks[channel].last, reverse=True)
+
+    def watch(self, parent: int, since: int) -> None:
+        """Begin with a chosen server channel after this message; does nothing when it has begun."""
+        if parent not in self._file.since:
+            self._file.since[parent] = since
+            self._changed.set()
+
+    def forget_other(self, parents: frozenset[int]) -> None:
+        """Forget server channels that are no longer chosen, so that old mentions stay unanswered if they return."""
+        file = self._file
+        since = {parent: message for parent, message in file.since.items() if parent in parents}
+        kept = {channel: mark for channel, mark in file.channels.items() if mark.person or mark.parent in parents}
+        if (since, kept) != (file.since, file.channels):
+            self._file = _File(kept, since)
+            self._changed.set()
+
+    def open(self, channel: int, *, before: int, person: int = 0, parent: int = 0) -> bool:
+        """Make sure that the channel has a mark; True when there may be messages before this one to hand over."""
+        if channel in self._file.channels:
+            return True
+        is_watched = parent in self._file.since
+        last = self._file.since[parent] if is_watched else before - 1
+        if parent:
+            self.watch(parent, last)
+        self._file.channels[channel] = Mark(last, person, parent)
+        if person:
+            self._direct[person] = channel
+        if len(self._file.channels) > self._capacity:
+            self._drop_oldest(channel)
+        self._changed.set()
+        return is_watched
+
+    def advance(self, channel: int, message: int) -> None:
+        """The message was handed over, and all before it."""
+        mark = self._file.channels.get(channel)
+        if mark and message > mark.last:
+            mark.last = message
+            self._changed.set()
+
+    async def keep_written(self) -> None:
+        """Write changes to the file until cancelled."""
+        while True:
+            await self._changed.wait()
+            self.write()
+            await asyncio.sleep(_PAUSE_SECONDS)
+
+    def write(self) -> None:
+        """Write the file if something changed."""
+        if not self._changed.is_set():
+            return
+        self._changed.clear()
+        try:
+            make_folder(self._path.parent, 0o700)
+            put_in_place(write_aside(self._path, msgspec.json.encode(self._file)), self._path)
+        except OSError as error:
+            _log.warning("The marks of Discord are not written: %s", error)
+
+    def _drop_oldest(self, kept: int) -> None:
+        channels = self._file.channels
+        oldest = min((channel for channel in channels if channel != kept), key=lambda channel: channels[channel].last)
+        mark = channels.pop(oldest)
+        if self._direct.get(mark.person) == oldest:
+            del self._direct[mark.person]
+        if mark.parent in self._file.since:
+            # If the thread comes back, it starts here again and not before.
+            self._file.since[mark.parent] = max(self._file.since[mark.parent], mark.last)
+
+
+def _read(path: Path) -> _File:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=_File)
+    except FileNotFoundError:
+        return _File()
+    except (OSError, msgspec.MsgspecError) as error:
+        _log.warning("The marks of Discord are not readable, messages from before are not fetched: %s", error)
+        return _File()
