@@ -288,15 +288,12 @@ def run(
     from tinyagi.daemon.channel_process import NEEDS_FIX
 
     name = option_or_prompt(channel, "CHANNEL", "Which channel", choices=KNOWN)
-    place, environment = installation(ctx), snapshot()
+    place = installation(ctx)
     place.home.prepare()
-    settings = _settings(ctx).channels
     address = place.address()
     logging.basicConfig(format="%(message)s" if owned else "%(asctime)s %(message)s", level=logging.INFO)
     logging.getLogger("httpx").setLevel(logging.WARNING)
-    values = settings.values_of(name)
-    if (token := bot_token(environment, name, values.get("bot_token"))) is not None:
-        values["bot_token"] = token
+    values = _values(ctx, name)
     try:
         serve_channel(
             name,
@@ -324,12 +321,17 @@ def _set_up(ctx: typer.Context, channel: str) -> str:
     from tinyagi.channels.registry import MANIFESTS, required_settings
 
     name = option_or_prompt(channel, "CHANNEL", "Which channel", choices=KNOWN)
-    values = _settings(ctx).channels.values_of(name)
-    if bot_token(snapshot(), name, None) is not None:
-        values["bot_token"] = "from the environment"
+    values = _values(ctx, name)
     if any(one.name not in values for one in required_settings(MANIFESTS[name], values)):
         raise WrongCall(f"{MANIFESTS[name].name} is not set up. Run: tinyagi channel setup {name}")
     return name
+
+
+def _values(ctx: typer.Context, name: str) -> dict[str, str]:
+    """The settings of a channel; a token in the environment takes precedence."""
+    values = _settings(ctx).channels.values_of(name)
+    token = bot_token(snapshot(), name, values.get("bot_token"))
+    return values if token is None else {**values, "bot_token": token}
 
 
 def _settings(ctx: typer.Context) -> "Settings":

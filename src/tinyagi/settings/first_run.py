@@ -98,9 +98,8 @@ def _remarks(home: Home, settings: Settings) -> tuple[str, ...]:
         remarks.append(f"Scripted answers only: {', '.join(scripted)}.{remedy}")
     unknown = [name for name in settings.channels.enabled if name not in PLATFORM_CHANNELS]
     if unknown:
-        remarks.append(
-            f"channels.enabled names {', '.join(unknown)}; there are {', '.join(sorted(PLATFORM_CHANNELS))}."
-        )
+        known = ", ".join(sorted(PLATFORM_CHANNELS))
+        remarks.append(f"channels.enabled names {', '.join(unknown)}, which does not exist; there are {known}.")
     if not home.is_private:
         remarks.append(f"Other users of this machine can read {home.path}; to change that: chmod 700 '{home.path}'")
     return tuple(remarks)

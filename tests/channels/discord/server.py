@@ -99,7 +99,13 @@ class DiscordServer:
     # People
 
     async def write(
-        self, text: str, *, person: str = "7", name: str = "Ada", place: str = "", files: Sequence[tuple[str, bytes]] = ()
+        self,
+        text: str,
+        *,
+        person: str = "7",
+        name: str = "Ada",
+        place: str = "",
+        files: Sequence[tuple[str, bytes]] = (),
     ) -> str:
         author = payloads.user(int(person), name)
         if place:
@@ -147,7 +153,14 @@ class DiscordServer:
         options = [{"type": 3, "name": "agents", "value": value} for value in values]
         data = {"id": "1", "type": 1, "name": name, "options": options}
         head = {"id": str(number), "application_id": str(BOT), "type": 2, "token": "t", "version": 1}
-        event = {**head, "data": data, "channel_id": str(channel), "attachment_size_limit": 1, "entitlements": [], **where}
+        event = {
+            **head,
+            "data": data,
+            "channel_id": str(channel),
+            "attachment_size_limit": 1,
+            "entitlements": [],
+            **where,
+        }
         await self.gateway.dispatch("INTERACTION_CREATE", event)
         return f"{channel}.c{number}"
 

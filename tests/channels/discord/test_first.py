@@ -4,7 +4,10 @@ from tests.channels.discord.server import DiscordServer
 from tinyagi.channels.chat import Chat
 from tinyagi.channels.port import Part
 
-async def test_a_direct_message_is_handed_over_and_answered(server: DiscordServer, daemon: Daemon, tmp_path: Path) -> None:
+
+async def test_a_direct_message_is_handed_over_and_answered(
+    server: DiscordServer, daemon: Daemon, tmp_path: Path
+) -> None:
     async with connected(server, tmp_path, daemon) as channel:
         sent = await server.write("hello")
         messages = await daemon.until(1)
