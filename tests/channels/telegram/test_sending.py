@@ -234,6 +234,19 @@ async def test_a_lost_connection_may_be_tried_again(server: TelegramServer, chan
     assert not caught.value.is_final
 
 
+async def test_a_text_whose_outcome_is_unknown_is_not_sent_again(
+    server: TelegramServer, channel: TelegramChannel, tmp_path: Path
+) -> None:
+    await channel.send(part("so that the connection is an old one"))
+    server.lost_answers = {"sendMessage", "sendDocument"}
+    (tmp_path / "file").write_bytes(b"content")
+    for call in (channel.send(part("a")), channel.send_file(FilePart(ADA, tmp_path / "file", "file", "key"))):
+        with pytest.raises(DeliveryError, match="cannot be reached") as caught:
+            await call
+        assert not caught.value.is_final
+    assert [method for method, _ in server.calls[-3:]] == ["sendMessage", "sendMessage", "sendDocument"]
+
+
 @pytest.mark.parametrize("chat", [Chat("ada"), Chat("7", "group"), Chat("7", "-100/x")], ids=lambda chat: chat.address)
 async def test_an_address_of_another_platform_is_refused(channel: TelegramChannel, chat: Chat) -> None:
     with pytest.raises(DeliveryError, match="not an address of Telegram") as caught:
