@@ -114,3 +114,4 @@ class DeliveryNoted(Model):
 
     ok: bool = True
     retried: Annotated[bool, Field(description="True when it will be retried later.")]
+    retry_at: Annotated[int | None, Field(description="When, in ms.")] = None

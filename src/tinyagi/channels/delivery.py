@@ -18,6 +18,7 @@ from tinyagi.channels.splitting import split
 from tinyagi.client.client import AsyncClient
 from tinyagi.client.errors import ClientError, NotFoundError, Rejected
 from tinyagi.domain.texts import one_line
+from tinyagi.system.clock import wall_clock
 
 log = logging.getLogger(__name__)
 
@@ -27,7 +28,9 @@ LONGEST_WAIT: Final = 60.0
 LAST_SEND: Final = 5.0
 """Seconds that a stopping relay gives the delivery in hand."""
 RETRY_SECONDS: Final = 5.0
-"""Between looks for responses whose retry is due; new ones are announced by events."""
+"""Between looks for responses; events and due retries wake the relay earlier."""
+_LATER: Final = 0.01
+"""Seconds after which an instant has surely passed for the daemon, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,9 +141,12 @@ class Delivery:
     async def _fail(self, response: PendingResponse, error: DeliveryError) -> None:
         log.warning("response %d was not delivered: %s", response.id, one_line(str(error)))
         with suppress(ClientError):
-            await self._client.responses.fail(
+            noted = await self._client.responses.fail(
                 response.id, str(error), is_final=error.is_final, retry_after=error.retry_after
             )
+            if noted.retry_at is not None:
+                seconds = max(0, noted.retry_at - wall_clock()) / 1000
+                asyncio.get_running_loop().call_later(seconds + _LATER, self.wake)
 
     async def _send_all(self, response: PendingResponse, address: str) -> list[str]:
         """Send the parts that were not sent before; return the keys of all."""

@@ -14,7 +14,7 @@ from tinyagi.api.messages import SendMessage
 from tinyagi.channels import commands
 from tinyagi.channels.chat import Chat
 from tinyagi.channels.commands import Commands
-from tinyagi.channels.port import Attachment, Channel, ChannelMessage, DeliveryError, Part
+from tinyagi.channels.port import Attachment, Channel, ChannelError, ChannelMessage, DeliveryError, Part
 from tinyagi.client.client import AsyncClient
 from tinyagi.client.errors import ClientError, ConflictError, Rejected, TooManyRequests
 from tinyagi.domain.texts import one_line
@@ -125,7 +125,7 @@ class Reception:
         for attachment in message.attachments[:MAX_ATTACHMENTS]:
             try:
                 paths.append(await self._take_file(attachment))
-            except (FileTooLarge, DeliveryError, Rejected) as error:
+            except (FileTooLarge, ChannelError, Rejected) as error:
                 refused.append(f"{one_line(attachment.name, LONGEST_NAME)} was not taken: {error}")
         if len(message.attachments) > MAX_ATTACHMENTS:
             refused.append(f"A message takes at most {MAX_ATTACHMENTS} files; the others were left out.")

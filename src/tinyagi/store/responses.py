@@ -72,8 +72,8 @@ class ResponseStore:
         policy: RetryPolicy | None = None,
         is_final: bool = False,
         wait: timedelta = timedelta(),
-    ) -> bool:
-        """Record a failed delivery; True when it will be retried, not before `wait` is over."""
+    ) -> int | None:
+        """Record a failed delivery; return when it is retried, after `wait` at the earliest, or None for never."""
         return await self._writer.run(
             fail_delivery, response, reason, policy or self._policy, is_final=is_final, wait=wait
         )
@@ -157,17 +157,17 @@ def ack(tx: Transaction, response_id: int) -> None:
 
 def fail_delivery(
     tx: Transaction, response_id: int, reason: str, policy: RetryPolicy, *, is_final: bool, wait: timedelta
-) -> bool:
-    """Returns True when the response will be retried."""
+) -> int | None:
+    """Returns the instant of the next try; None when the response will not be retried."""
     response = _find_deliverable(tx, response_id)
     if response.status is ResponseStatus.ACKED:
-        return False
+        return None
     attempts = response.attempts + 1
     at = None if is_final else policy.deliver_again_at(attempts, tx.now, tx.dice.random())
     if at is not None:
         at = max(at, tx.now + millis(wait))
     record_failed_delivery(tx, response, attempts, reason, at)
-    return at is not None
+    return at
 
 
 def record_failed_delivery(tx: Transaction, response: Response, attempts: int, reason: str, at: int | None) -> None:

@@ -14,21 +14,31 @@ PATIENCE: Final = 15
 
 
 class Daemon:
-    """Stores messages; while it is away, `receive` waits."""
+    """Stores messages. While it is away for a person, or for all, `receive` waits."""
 
     def __init__(self) -> None:
         self.messages: list[ChannelMessage] = []
-        self.is_there = asyncio.Event()
-        self.is_there.set()
-        self.asked = 0
+        self.holds: str | None = None
+        """The person whose messages wait; "all" for everybody."""
+        self._asked = 0
         self._changed = asyncio.Condition()
 
+    @property
+    def texts(self) -> list[str]:
+        return [message.text for message in self.messages]
+
     async def receive(self, message: ChannelMessage) -> None:
-        self.asked += 1
-        await self._tell()
-        await self.is_there.wait()
-        self.messages.append(message)
-        await self._tell()
+        async with self._changed:
+            self._asked += 1
+            self._changed.notify_all()
+            await self._changed.wait_for(lambda: self.holds not in {message.chat.person, "all"})
+            self.messages.append(message)
+            self._changed.notify_all()
+
+    async def let_go(self) -> None:
+        async with self._changed:
+            self.holds = None
+            self._changed.notify_all()
 
     async def until(self, count: int) -> list[ChannelMessage]:
         """Wait until this many messages were handed over."""
@@ -37,12 +47,9 @@ class Daemon:
         return self.messages
 
     async def until_asked(self, count: int) -> None:
+        """Wait until this many messages were offered, whether they were taken or wait."""
         async with asyncio.timeout(PATIENCE), self._changed:
-            await self._changed.wait_for(lambda: self.asked >= count)
-
-    async def _tell(self) -> None:
-        async with self._changed:
-            self._changed.notify_all()
+            await self._changed.wait_for(lambda: self._asked >= count)
 
 
 @contextlib.asynccontextmanager

@@ -20,7 +20,7 @@ CHANNEL: Final = 901
 THREAD: Final = 902
 OTHER_CHANNEL: Final = 903
 BOT: Final = 1
-BOT_ROLE: Final = 950
+BOT_ROLE: Final = 950_000_000_000_000_000
 _EPOCH: Final = 1_420_070_400_000
 _UNKNOWN_CHANNEL: Final = (404, 10003, "Unknown Channel")
 
@@ -41,6 +41,7 @@ class DiscordServer:
             OTHER_CHANNEL: payloads.channel(OTHER_CHANNEL, GUILD),
             THREAD: payloads.thread(THREAD, GUILD, CHANNEL),
         }
+        self.roles = [payloads.role(GUILD, "@everyone"), payloads.role(BOT_ROLE, "Office", tags={"bot_id": str(BOT)})]
         self.stored: dict[int, list[Payload]] = {}
         self.menu: list[Payload] = []
         self.menu_writes = 0
@@ -206,6 +207,14 @@ class DiscordServer:
                 for file in _list(message["attachments"]):
                     file["url"] = str(file["url"]).replace("/cdn/", "/cdn/new-")
 
+    def remove_files(self) -> None:
+        self._files.clear()
+
+    def add_file(self, path: str, data: bytes) -> str:
+        """A file that belongs to no message; return the address of the file server."""
+        self._files[path] = data
+        return f"{self._base}/cdn"
+
     # REST
 
     def _routes(self) -> list[web.RouteDef]:
@@ -213,7 +222,7 @@ class DiscordServer:
         one = channels + "/messages/{message}"
         return [
             web.get("/gateway", self.gateway.handle),
-            web.get("/cdn/{file}", self._download),
+            web.get("/cdn/{file:.+}", self._download),
             web.get(f"{api}/users/@me", self._me),
             web.get(f"{api}/oauth2/applications/@me", self._application),
             web.get(f"{api}/gateway/bot", self._gateway_address),
@@ -222,6 +231,7 @@ class DiscordServer:
             web.put(f"{api}/applications/1/commands", self._replace_commands),
             web.post(api + "/interactions/{id}/{token}/callback", self._answer_command),
             web.get(api + "/guilds/{guild}/threads/active", self._threads),
+            web.get(api + "/guilds/{guild}/roles", self._roles),
             web.get(channels, self._channel),
             web.get(f"{channels}/messages", self._history),
             web.post(f"{channels}/messages", self._deliver),
@@ -276,6 +286,9 @@ class DiscordServer:
     async def _threads(self, _: web.Request) -> web.Response:
         threads = [place for place in self.places.values() if place["type"] == payloads.THREAD]
         return _json({"threads": threads, "members": [], "has_more": False})
+
+    async def _roles(self, _: web.Request) -> web.Response:
+        return _json(self.roles)
 
     async def _channel(self, request: web.Request) -> web.Response:
         place = self.places.get(_channel(request))
@@ -349,7 +362,6 @@ class DiscordServer:
     def _hello(self) -> tuple[Payload, list[Payload]]:
         channels = [place for place in self.places.values() if place["type"] != payloads.THREAD]
         threads = [place for place in self.places.values() if place["type"] == payloads.THREAD]
-        roles = [payloads.role(GUILD, "@everyone"), payloads.role(BOT_ROLE, "Office", tags={"bot_id": str(BOT)})]
         ready: Payload = {
             "v": 10,
             "user": self.bot,
@@ -357,7 +369,7 @@ class DiscordServer:
             "application": {"id": str(BOT), "flags": 0},
             "private_channels": [],
         }
-        return ready, [payloads.guild(GUILD, channels, threads, roles)]
+        return ready, [payloads.guild(GUILD, channels, threads, self.roles)]
 
     def _user(self, number: int) -> Payload:
         return self.bot if number == BOT else payloads.user(number, f"Person {number}")

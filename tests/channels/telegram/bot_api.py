@@ -54,6 +54,8 @@ class BotApi:
         self.refuses_markup = False
         self.refusals: dict[str, list[Refusal]] = {}
         """The next answers to a method."""
+        self.lost_answers: set[str] = set()
+        """Methods that take effect, but whose answer never arrives."""
         self.migrated: dict[int, int] = {}
         self.deleted_topics: set[int] = set()
         self.files: dict[str, bytes] = {}
@@ -116,6 +118,8 @@ class BotApi:
             result = await self._methods.get(method, self._unknown)(parameters, uploads)
         except Refusal as refusal:
             return refusal.response
+        if method in self.lost_answers and request.transport is not None:
+            request.transport.abort()
         return web.json_response({"ok": True, "result": result})
 
     def _failure(self) -> web.Response | None:

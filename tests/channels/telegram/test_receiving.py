@@ -21,6 +21,13 @@ async def test_a_text_arrives_with_its_sender(server: TelegramServer, inbox: Inb
     assert not message.is_from_bot
 
 
+@pytest.mark.parametrize(("name", "shown"), [("Ada\n\x00L\u2028x", "Ada L x"), (" \n ", "7"), ("A\ud83d", "A\ufffd")])
+async def test_a_hostile_name_is_one_line(server: TelegramServer, inbox: Inbox, name: str, shown: str) -> None:
+    await server.write("hi \ud83d", name=name)
+    (message,) = await inbox.until(1)
+    assert (message.name, message.text) == (shown, "hi \ufffd")
+
+
 async def test_other_bots_are_marked_and_the_bot_itself_is_not_heard(server: TelegramServer, inbox: Inbox) -> None:
     own = server.chat(place="-100") | {"from": BOT}
     await server.push(own | {"text": "@office_bot me", "entities": [mention(0)]})
@@ -109,7 +116,7 @@ async def test_a_topic_is_a_place_and_a_thread_of_replies_is_none(server: Telegr
     assert [message.chat for message in await inbox.until(2)] == [Chat("7", "-100/5"), Chat("7", "-100")]
 
 
-async def test_who_writes_for_a_channel_is_not_the_person(server: TelegramServer, inbox: Inbox) -> None:
+async def test_a_message_on_behalf_of_a_channel_has_the_id_of_the_channel(server: TelegramServer, inbox: Inbox) -> None:
     channel = {"sender_chat": {"id": -1001, "type": "channel", "title": "News"}}
     await server.push(server.chat(place="-100") | channel | {"text": "@office_bot x", "entities": [mention(0)]})
     (message,) = await inbox.until(1)

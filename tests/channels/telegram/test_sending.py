@@ -144,7 +144,8 @@ async def test_a_group_that_became_a_supergroup_is_followed(server: TelegramServ
     await channel.send(part("b", GROUP))
     await channel.edit(GROUP, sent, "c")
     assert [(delivered.place, delivered.text) for delivered in server.deliveries] == [("-1009", "c"), ("-1009", "b")]
-    assert len([method for method, _ in server.calls if method == "sendMessage"]) == 3
+    sends = [parameters for method, parameters in server.calls if method == "sendMessage"]
+    assert ["reply_parameters" in parameters for parameters in sends] == [True, False, False]
 
 
 async def test_an_answer_for_a_deleted_topic_goes_to_its_group(
@@ -168,7 +169,7 @@ async def test_a_sent_text_can_be_changed_and_removed(server: TelegramServer, ch
     assert not server.deliveries
 
 
-async def test_a_text_of_nobody_cannot_be_changed(channel: TelegramChannel) -> None:
+async def test_an_unknown_id_cannot_be_edited(channel: TelegramChannel) -> None:
     with pytest.raises(DeliveryError) as caught:
         await channel.edit(ADA, "nonsense", "x")
     assert caught.value.is_final
@@ -231,6 +232,19 @@ async def test_a_lost_connection_may_be_tried_again(server: TelegramServer, chan
     with pytest.raises(DeliveryError, match="cannot be reached") as caught:
         await channel.send(part("a"))
     assert not caught.value.is_final
+
+
+async def test_a_text_whose_outcome_is_unknown_is_not_sent_again(
+    server: TelegramServer, channel: TelegramChannel, tmp_path: Path
+) -> None:
+    await channel.send(part("so that the connection is an old one"))
+    server.lost_answers = {"sendMessage", "sendDocument"}
+    (tmp_path / "file").write_bytes(b"content")
+    for call in (channel.send(part("a")), channel.send_file(FilePart(ADA, tmp_path / "file", "file", "key"))):
+        with pytest.raises(DeliveryError, match="cannot be reached") as caught:
+            await call
+        assert not caught.value.is_final
+    assert [method for method, _ in server.calls[-3:]] == ["sendMessage", "sendMessage", "sendDocument"]
 
 
 @pytest.mark.parametrize("chat", [Chat("ada"), Chat("7", "group"), Chat("7", "-100/x")], ids=lambda chat: chat.address)

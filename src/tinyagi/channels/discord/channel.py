@@ -55,12 +55,12 @@ class DiscordChannel:
         settings = parse(self._settings)
         if settings.api:
             use_api(settings.api)
-        self._marks = Marks(self._state / "marks.json")
-        self._marks.forget_other(settings.chosen)
-        client = self._client = Client(settings.chosen, self._marks, self._downloads)
+        marks = self._marks = Marks(self._state / "marks.json")
+        client = self._client = Client(settings.chosen, marks, self._downloads)
         try:
             async with asyncio.timeout(_CONNECT_SECONDS):
                 await client.login(settings.token)
+                marks.keep_only(client.user.id if client.user else 0, settings.chosen)
                 if settings.api:
                     await use_gateway_of(client)
                 await self._open_gateway(client)

@@ -47,6 +47,7 @@ class Client(discord.Client):
         self._downloads = downloads
         self._past = History(self)
         self._reader: Reader | None = None
+        self._knows_roles = asyncio.Event()
         self._search: asyncio.Task[None] | None = None
         self.inbox = Inbox(marks, self._entries_after)
         self.is_connected = asyncio.Event()
@@ -68,7 +69,7 @@ class Client(discord.Client):
             self.inbox.fall_behind(channel)
         if self._search:
             self._search.cancel()
-        self._search = asyncio.create_task(self._find_active(), name="discord threads")
+        self._search = asyncio.create_task(self._look_at_servers(), name="discord servers")
         self.is_connected.set()
 
     async def on_message(self, message: discord.Message) -> None:
@@ -107,18 +108,23 @@ class Client(discord.Client):
 
     async def _entries_after(self, channel: int, message: int) -> list[Entry]:
         is_direct = self._marks.is_direct(channel)
+        if not is_direct:
+            await self._knows_roles.wait()
         return [self._entry(found, is_direct=is_direct) for found in await self._past.after(channel, message)]
 
-    async def _find_active(self) -> None:
+    async def _look_at_servers(self) -> None:
         """Begin with new server channels, and find threads that were active while the bot was away."""
-        for chosen in self._chosen:
-            active = await self._past.active_in(chosen)
-            if not active:
-                continue
-            self._marks.watch(chosen, max(active.values()))
-            for channel, last in active.items():
-                if last > self._marks.start(channel, chosen):
-                    self._marks.open(channel, before=last, parent=chosen)
+        chosen = list(self._chosen)
+        found = await asyncio.gather(*map(self._past.look_at, chosen))
+        if self._reader:
+            self._reader.own_roles = frozenset().union(*(activity.own_roles for activity in found))
+        self._knows_roles.set()
+        for parent, activity in zip(chosen, found, strict=True):
+            if activity.last:
+                self._marks.watch(parent, max(activity.last.values()))
+            for channel, last in activity.last.items():
+                if last > self._marks.start(channel, parent):
+                    self._marks.open(channel, before=last, parent=parent)
                     self.inbox.fall_behind(channel)
 
     def _parent(self, channel: discord.abc.Snowflake) -> int:

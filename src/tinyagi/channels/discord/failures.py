@@ -104,6 +104,8 @@ def connection_error(error: BaseException | None) -> ChannelError:
         return NotConfigured(TOKEN_REFUSED)
     if code in _INTENTS_REFUSED:
         return NotConfigured(INTENT_MISSING)
-    if isinstance(error, Exception) and code is None:
+    if isinstance(error, CALL_ERRORS) and code is None:
         return ChannelError(failure_of(error).reason)
+    if isinstance(error, Exception) and code is None:
+        return ChannelError(f"The library for Discord did not understand an event ({type(error).__name__}).")
     return ChannelError("Discord closed the connection" + (f" (code {code})." if code else "."))

@@ -1,8 +1,10 @@
 """What the bot missed while it was away, over REST: the history of channels, and the threads of server channels."""
 
 import asyncio
+import functools
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 from tinyagi.channels.discord.failures import CALL_ERRORS, failure_of
@@ -13,7 +15,18 @@ _log: Final = logging.getLogger(__name__)
 _AT_ONCE: Final = 4
 _LONGEST_WAIT: Final = 60.0
 _FORUMS: Final = frozenset({15, 16})
+"""They have threads, but no messages of their own."""
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Activity:
+    """A chosen server channel and its active threads."""
+
+    last: Mapping[int, int] = field(default_factory=dict)
+    """The last message of each."""
+    own_roles: frozenset[int] = frozenset()
+    """Roles that Discord made for the bot in that server."""
 
 
 class History:
@@ -31,23 +44,44 @@ class History:
             after = discord.Object(message)
             return [found async for found in place.history(limit=PAGE, after=after, oldest_first=True)]
 
-        return await self._patiently(read, channel) or []
+        try:
+            return await self._patiently(read, channel) or []
+        except Exception as error:  # the library does not understand one of the messages
+            _log.warning("Messages of the Discord channel %s are read one by one: %r", channel, error)
+            return await self._one_by_one(place, message)
 
-    async def active_in(self, chosen: int) -> dict[int, int]:
-        """The chosen server channel and its active threads, each with its last message; empty when it is refused."""
+    async def _one_by_one(self, place: discord.PartialMessageable, message: int) -> list[discord.Message]:
+        """The messages of a page without those that the library does not understand."""
+        page = await self._patiently(lambda: self._client.http.logs_from(place.id, PAGE, after=message), place.id)
+        found: list[discord.Message] = []
+        for number in sorted(int(one["id"]) for one in page or ()):
+            try:
+                one = await self._patiently(functools.partial(place.fetch_message, number), place.id)
+            except Exception as error:
+                _log.warning("The message %s in the Discord channel %s is skipped: %r", number, place.id, error)
+            else:
+                found += [one] if one else []
+        return found
+
+    async def look_at(self, chosen: int) -> Activity:
+        """What is active in a chosen server channel; nothing when Discord refuses it."""
         http = self._client.http
-        found = await self._patiently(lambda: http.get_channel(chosen), chosen)
-        if found is None:
-            return {}
-        guild = found.get("guild_id")
-        if not isinstance(guild, str | int):
-            _log.warning("The Discord channel %s is not a channel of a server; correct guild_channels.", chosen)
-            return {}
+        channel = await self._patiently(lambda: http.get_channel(chosen), chosen)
+        guild = channel.get("guild_id") if channel else None
+        if channel is None or not isinstance(guild, str | int):
+            _log.warning("%s in guild_channels is not a server channel that the bot can read.", chosen)
+            return Activity()
+        roles = await self._patiently(lambda: http.get_roles(guild), chosen) or []
         listed = await self._patiently(lambda: http.get_active_threads(guild), chosen)
         threads = listed["threads"] if listed else []
         last = {int(thread["id"]): _last(thread) for thread in threads if int(thread["parent_id"]) == chosen}
-        # A forum has threads but no messages of its own.
-        return last if found["type"] in _FORUMS else {chosen: _last(found), **last}
+        if channel["type"] not in _FORUMS:
+            last[chosen] = _last(channel)
+        return Activity(last, frozenset(int(role["id"]) for role in roles if self._is_own(role)))
+
+    def _is_own(self, role: Mapping[str, object]) -> bool:
+        tags, me = role.get("tags"), self._client.user
+        return isinstance(tags, dict) and me is not None and tags.get("bot_id") == str(me.id)
 
     async def _patiently(self, request: Callable[[], Awaitable[T]], channel: int) -> T | None:
         """Repeat the request until Discord answers; None when it refuses for good."""

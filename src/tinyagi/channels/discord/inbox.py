@@ -55,10 +55,7 @@ class Inbox:
     def put(self, channel: int, entry: Entry, *, person: int = 0, parent: int = 0) -> None:
         """Take a live message; the calls for one channel are in its order."""
         may_have_more = self._marks.open(channel, before=entry.id, person=person, parent=parent)
-        lane = self._lanes.get(channel)
-        if lane is None:
-            self._drop_idle_lanes()
-            lane = self._lanes[channel] = _Lane(is_behind=may_have_more)
+        lane = self._lanes.setdefault(channel, _Lane(is_behind=may_have_more))
         if len(lane.waiting) < _MOST_WAITING or entry.is_command:
             lane.waiting.append(entry)
         else:
@@ -109,6 +106,7 @@ class Inbox:
             self.fail(error)
         finally:
             lane.worker = None
+            self._forget_oldest()
 
     async def _catch_up(self, channel: int, lane: _Lane, receive: Receive) -> None:
         # A message that finds no room from now on sets it again.
@@ -138,9 +136,10 @@ class Inbox:
         if len(self._remembered) > _MOST_REMEMBERED:
             del self._remembered[next(iter(self._remembered))]
 
-    def _drop_idle_lanes(self) -> None:
-        if len(self._lanes) < _MOST_REMEMBERED:
-            return
-        idle = [channel for channel, lane in self._lanes.items() if not (lane.worker or lane.waiting or lane.is_behind)]
-        for channel in idle:
-            del self._lanes[channel]
+    def _forget_oldest(self) -> None:
+        for channel in self._marks.trim(self._is_idle):
+            self._lanes.pop(channel, None)
+
+    def _is_idle(self, channel: int) -> bool:
+        lane = self._lanes.get(channel)
+        return lane is None or not (lane.worker or lane.waiting or lane.is_behind)

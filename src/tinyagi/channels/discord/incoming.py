@@ -30,6 +30,8 @@ class Reader:
     def __init__(self, me: int, downloads: Downloads) -> None:
         self._me = me
         self._downloads = downloads
+        self.own_roles: frozenset[int] = frozenset()
+        """Roles of the bot's name, which people choose by mistake."""
 
     def message(self, message: discord.Message, *, is_direct: bool) -> ChannelMessage | None:
         """The message for the daemon; None when it is not for the bot: its own, a notice, or not addressed to it."""
@@ -62,16 +64,12 @@ class Reader:
         replied = message.reference.resolved if message.reference else None
         return (
             any(user.id == self._me for user in message.mentions)
-            or any(self._is_own(role) for role in message.role_mentions)
+            or not self.own_roles.isdisjoint(message.raw_role_mentions)
             or (isinstance(replied, discord.Message) and replied.author.id == self._me)
         )
 
-    def _is_own(self, role: discord.Role) -> bool:
-        """Discord gives each bot a role of its name, which people choose by mistake."""
-        return role.tags is not None and role.tags.bot_id == self._me
-
     def _text(self, message: discord.Message) -> str:
-        mine = [f"@!?{self._me}", *(f"@&{role.id}" for role in message.role_mentions if self._is_own(role))]
+        mine = [f"@!?{self._me}", *(f"@&{role}" for role in self.own_roles)]
         written = re.sub(rf"<(?:{'|'.join(mine)})>[ \t]*", "", message.content).strip()
         forwarded = (snapshot.content for snapshot in message.message_snapshots)
         return "\n\n".join(text for text in (written, *forwarded, _poll(message)) if text)

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -26,19 +27,22 @@ class Mark(msgspec.Struct, omit_defaults=True):
 
 
 class _File(msgspec.Struct):
+    bot: int = 0
+    """Direct channels belong to a bot: another one cannot use them."""
     channels: dict[int, Mark] = {}
     since: dict[int, int] = {}
+    """For each chosen server channel, the message after which a thread without a mark begins."""
 
 
 class Marks:
-    """The marks of the channels that were active last; the one with the oldest message gives way to a new one."""
+    """The marks of the channels that were active last, so that strangers cannot fill the disk."""
 
     def __init__(self, path: Path, *, capacity: int = _CAPACITY) -> None:
         self._path = path
         self._capacity = capacity
         self._changed = asyncio.Event()
         self._file = _read(path)
-        self._direct = {mark.person: channel for channel, mark in self._file.channels.items() if mark.person}
+        self._direct: dict[int, int] = {}
 
     def direct_channel(self, person: int) -> int | None:
         """The channel of the person's direct chat, when it is known."""
@@ -74,30 +78,31 @@ class Marks:
             self._file.since[parent] = since
             self._changed.set()
 
-    def forget_other(self, parents: frozenset[int]) -> None:
-        """Forget server channels that are no longer chosen, so that old mentions stay unanswered if they return."""
-        file = self._file
+    def keep_only(self, bot: int, parents: frozenset[int]) -> None:
+        """Forget the marks of another bot, and of server channels that are no longer chosen.
+
+        A channel that is chosen again later begins anew, so old mentions stay unanswered.
+        """
+        file = self._file if self._file.bot == bot else _File(bot)
         since = {parent: message for parent, message in file.since.items() if parent in parents}
         kept = {channel: mark for channel, mark in file.channels.items() if mark.person or mark.parent in parents}
-        if (since, kept) != (file.since, file.channels):
-            self._file = _File(kept, since)
-            self._changed.set()
+        self._file = _File(bot, kept, since)
+        self._direct = {mark.person: channel for channel, mark in kept.items() if mark.person}
+        self._changed.set()
 
     def open(self, channel: int, *, before: int, person: int = 0, parent: int = 0) -> bool:
-        """Make sure that the channel has a mark; True when there may be messages before this one to hand over."""
+        """Make sure that the channel has a mark; True when its history after the mark is to be read first."""
         if channel in self._file.channels:
             return True
-        is_watched = parent in self._file.since
-        last = self._file.since[parent] if is_watched else before - 1
+        last = self._file.since.get(parent, before - 1)
         if parent:
             self.watch(parent, last)
         self._file.channels[channel] = Mark(last, person, parent)
         if person:
             self._direct[person] = channel
-        if len(self._file.channels) > self._capacity:
-            self._drop_oldest(channel)
         self._changed.set()
-        return is_watched
+        # A direct chat without a mark begins with this message.
+        return parent != 0
 
     def advance(self, channel: int, message: int) -> None:
         """The message was handed over, and all before it."""
@@ -105,6 +110,25 @@ class Marks:
         if mark and message > mark.last:
             mark.last = message
             self._changed.set()
+
+    def trim(self, is_idle: Callable[[int], bool]) -> list[int]:
+        """Forget the idle channels with the oldest messages when there are too many, and return them."""
+        excess = len(self._file.channels) - self._capacity
+        # A tenth at once: to find the oldest takes a look at all.
+        if excess <= self._capacity // 10:
+            return []
+        oldest = [channel for channel in reversed(self.channels()) if is_idle(channel)][:excess]
+        for channel in oldest:
+            self._drop(channel)
+        return oldest
+
+    def _drop(self, channel: int) -> None:
+        mark = self._file.channels.pop(channel)
+        self._direct.pop(mark.person, None)
+        if mark.parent in self._file.since:
+            # If the thread comes back, it begins here and not before.
+            self._file.since[mark.parent] = max(self._file.since[mark.parent], mark.last)
+        self._changed.set()
 
     async def keep_written(self) -> None:
         """Write changes to the file until cancelled."""
@@ -123,16 +147,6 @@ class Marks:
             put_in_place(write_aside(self._path, msgspec.json.encode(self._file)), self._path)
         except OSError as error:
             _log.warning("The marks of Discord are not written: %s", error)
-
-    def _drop_oldest(self, kept: int) -> None:
-        channels = self._file.channels
-        oldest = min((channel for channel in channels if channel != kept), key=lambda channel: channels[channel].last)
-        mark = channels.pop(oldest)
-        if self._direct.get(mark.person) == oldest:
-            del self._direct[mark.person]
-        if mark.parent in self._file.since:
-            # If the thread comes back, it starts here again and not before.
-            self._file.since[mark.parent] = max(self._file.since[mark.parent], mark.last)
 
 
 def _read(path: Path) -> _File:

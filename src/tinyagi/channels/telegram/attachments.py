@@ -11,11 +11,12 @@ from typing import Final
 from urllib.parse import quote
 
 import httpx
-from telegram import Animation, Audio, Bot, Document, Message, PhotoSize, Sticker, Video, VideoNote, Voice
+from telegram import Animation, Audio, Document, Message, PhotoSize, Sticker, Video, VideoNote, Voice
 from telegram.error import TelegramError
 
 from tinyagi.channels.port import Attachment, DeliveryError
 from tinyagi.channels.telegram import utf16
+from tinyagi.channels.telegram.client import Client
 from tinyagi.channels.telegram.errors import FileTooLarge, delivery_error, is_temporary, says
 
 Media = Animation | Audio | Document | PhotoSize | Sticker | Video | VideoNote | Voice
@@ -40,8 +41,7 @@ _LOST: Final = "The file could not be fetched from Telegram"
 class Downloads:
     """Fetches files from Telegram, or from a Bot API server on this machine."""
 
-    bot: Bot
-    http: httpx.AsyncClient
+    bot: Client
     has_own_server: bool
 
     def attachment(self, media: Media, name: str) -> Attachment:
@@ -56,7 +56,7 @@ class Downloads:
                     yield chunk
                 return
             base = f"{self.bot.base_file_url}/"
-            async with self.http.stream("GET", base + quote(path.removeprefix(base))) as response:
+            async with self.bot.downloads.stream("GET", base + quote(path.removeprefix(base))) as response:
                 if response.status_code != httpx.codes.OK:
                     reason = f"{_LOST}: it answers with the error {response.status_code}."
                     raise DeliveryError(reason, is_final=True)

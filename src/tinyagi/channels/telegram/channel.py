@@ -19,7 +19,7 @@ from tinyagi.channels.port import COMMANDS, DeliveryError, FilePart, Manifest, N
 from tinyagi.channels.telegram import utf16
 from tinyagi.channels.telegram.addresses import Target, id_of, parse_id, target_of
 from tinyagi.channels.telegram.attachments import Downloads
-from tinyagi.channels.telegram.client import Client, Received, download_client
+from tinyagi.channels.telegram.client import Client, Received
 from tinyagi.channels.telegram.errors import (
     FileTooLarge,
     RateLimited,
@@ -88,7 +88,7 @@ class TelegramChannel:
         except BaseException:
             await bot.close_connections()
             raise
-        self._connection = _Connection(bot, me, Downloads(bot, download_client(), bool(self._api_url)))
+        self._connection = _Connection(bot, me, Downloads(bot, bool(self._api_url)))
         await self._show_commands(bot)
         if not me.can_read_all_group_messages:
             _log.info("in groups Telegram shows this bot only replies and commands: see /setprivacy of @BotFather")
@@ -172,7 +172,6 @@ class TelegramChannel:
     async def close(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
-            await connection.downloads.http.aclose()
             await connection.bot.close_connections()
 
     @property

@@ -1,6 +1,7 @@
 """Telegram's library as this channel uses it: connections, time limits, quiet logs, and updates read one by one."""
 
 import logging
+import ssl
 from dataclasses import dataclass
 from typing import Final
 
@@ -34,8 +35,10 @@ class Client(Bot):
 
     def __init__(self, token: str, api_url: str) -> None:
         _silence_the_libraries()
-        self._sends = _request()
-        self._polls = _request()
+        encryption = httpx.create_ssl_context()  # reads the certificates of the system: slow, so once for all
+        self._sends = _request(encryption)
+        self._polls = _request(encryption)
+        self._downloads = _download_client(encryption)
         base = api_url or OFFICIAL
         super().__init__(
             token,
@@ -44,6 +47,11 @@ class Client(Bot):
             request=self._sends,
             get_updates_request=self._polls,
         )
+
+    @property
+    def downloads(self) -> httpx.AsyncClient:
+        """For files, which the library would read into memory as a whole."""
+        return self._downloads
 
     async def received(self, *, offset: int, seconds: int) -> list[Received]:
         """Unconfirmed updates from `offset` on; waits for the first one. The earlier ones are confirmed thereby."""
@@ -70,15 +78,15 @@ class Client(Bot):
     async def close_connections(self) -> None:
         await self._sends.shutdown()
         await self._polls.shutdown()
+        await self._downloads.aclose()
 
 
-def download_client() -> httpx.AsyncClient:
-    """For files, which the library would read into memory as a whole."""
+def _download_client(encryption: ssl.SSLContext) -> httpx.AsyncClient:
     timeout = httpx.Timeout(_UPLOAD_SECONDS, connect=_CONNECT_SECONDS)
-    return httpx.AsyncClient(timeout=timeout, event_hooks={"response": [raise_for_status]})
+    return httpx.AsyncClient(timeout=timeout, verify=encryption, event_hooks={"response": [raise_for_status]})
 
 
-def _request() -> HTTPXRequest:
+def _request(encryption: ssl.SSLContext) -> HTTPXRequest:
     return HTTPXRequest(
         connection_pool_size=_CONNECTIONS,
         connect_timeout=_CONNECT_SECONDS,
@@ -86,7 +94,7 @@ def _request() -> HTTPXRequest:
         write_timeout=_ANSWER_SECONDS,
         pool_timeout=_POOL_SECONDS,
         media_write_timeout=_UPLOAD_SECONDS,
-        httpx_kwargs={"event_hooks": {"response": [raise_for_status]}},
+        httpx_kwargs={"verify": encryption, "event_hooks": {"response": [raise_for_status]}},
     )
 
 

@@ -1,5 +1,6 @@
 """Telegram's messages as the port's: what is meant for the bot, from whom, with which text and files."""
 
+import re
 from typing import Final
 
 from telegram import Message, MessageEntity, User
@@ -11,6 +12,7 @@ from tinyagi.channels.telegram.addresses import id_of, place_of
 from tinyagi.channels.telegram.attachments import Downloads, file_of
 
 _AFTER_A_NAME: Final = " \t,:;\n"
+_UNFIT: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 _OTHER_KINDS: Final = ("game", "giveaway", "invoice", "live_photo", "paid_media", "passport_data", "story")
 
 
@@ -24,7 +26,7 @@ def read(message: Message, me: User, downloads: Downloads) -> ChannelMessage | N
     if place and not spans and not _answers(message, me):
         return None
     file = file_of(message)
-    text = _text_of(message, spans)
+    text = utf16.clean(_text_of(message, spans))
     if not text and not file and not spans:
         return None
     person, name, is_bot = sender
@@ -39,12 +41,17 @@ def read(message: Message, me: User, downloads: Downloads) -> ChannelMessage | N
 
 
 def _sender_of(message: Message) -> tuple[str, str, bool] | None:
-    """Id, name and whether it is a bot. Who writes for a group or channel has that one's id, which is never paired."""
+    """Id, name and whether it is a bot. A message on behalf of a group or channel has the id of that one."""
     if chat := message.sender_chat:
-        return str(chat.id), chat.title or chat.full_name or str(chat.id), False
+        return str(chat.id), _name(chat.title, chat.id), False
     if user := message.from_user:
-        return str(user.id), user.full_name, user.is_bot
+        return str(user.id), _name(user.full_name, user.id), user.is_bot
     return None
+
+
+def _name(name: str | None, own_id: int) -> str:
+    """The name in one line; the id where there is none."""
+    return _UNFIT.sub(" ", utf16.clean(name or "")).strip() or str(own_id)
 
 
 def _names_of(message: Message, me: User) -> list[tuple[int, int]]:
@@ -82,7 +89,7 @@ def _text_of(message: Message, spans: list[tuple[int, int]]) -> str:
 
 
 def _described(message: Message) -> str:
-    """What no text or file holds, in brackets."""
+    """Places, contacts, polls and the like as a text in brackets; the emoji of a sticker."""
     if message.sticker:
         return message.sticker.emoji or ""
     kind = next((kind for kind in _OTHER_KINDS if getattr(message, kind)), "")

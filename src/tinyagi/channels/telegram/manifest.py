@@ -29,7 +29,7 @@ MANIFEST: Final = Manifest(
         "For groups only: send /setprivacy to BotFather, choose the bot and Disable, then add the bot to the group.",
     ),
     rules=(
-        "Everybody on Telegram can find the bot by its username; strangers get a pairing code and nothing else.",
+        "Every user of Telegram can find the bot by its username; strangers get a pairing code and nothing else.",
         "Chats with bots are not end-to-end encrypted: Telegram's servers can read them.",
         "Only one program can receive a bot's messages: use a bot of its own for TinyAGI.",
     ),

@@ -6,7 +6,7 @@ def length(text: str) -> int:
 
 
 def clean(text: str) -> str:
-    """The text without what no message can carry: lone surrogates, NUL and carriage returns. It never gets longer."""
+    """The text without lone surrogates, NUL and carriage returns, which no message can carry; never longer than it."""
     valid = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return valid.replace("\r\n", "\n").replace("\r", "\n").replace("\0", "")
 

@@ -63,14 +63,14 @@ async def ack_response(services: ServicesDep, response: RowId) -> Ok:
 @router.post("/api/responses/{response}/fail", response_model=DeliveryNoted, responses=responses(404))
 async def fail_response(services: ServicesDep, response: RowId, failed: DeliveryFailed) -> DeliveryNoted:
     """Report a failed delivery: it is retried later, and given up after the last attempt."""
-    retried = await services.store.responses.fail(
+    retry_at = await services.store.responses.fail(
         response,
         failed.reason,
         policy=services.rules.policy,
         is_final=failed.is_final,
         wait=timedelta(seconds=failed.retry_after_seconds or 0),
     )
-    return DeliveryNoted(retried=retried)
+    return DeliveryNoted(retried=retry_at is not None, retry_at=retry_at)
 
 
 def _row(response: Response) -> ResponseRow:
