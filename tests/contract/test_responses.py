@@ -65,6 +65,22 @@ async def test_a_failing_response_backs_off_and_holds_back_only_its_chat(store: 
     assert await waiting(store) == ["two", "three"]
 
 
+async def test_a_response_that_comes_during_a_back_off_does_not_overtake_earlier_ones(
+    store: Store, clock: FakeClock
+) -> None:
+    first = await send_response(store, "one", "Ada")
+    await send_response(store, "two", "Ada")
+    await store.responses.fail(first, "503")
+    assert await waiting(store) == []
+    await send_response(store, "three", "Ada")
+    await send_response(store, "to another", "Grace")
+    clock.advance(timedelta(seconds=3))
+
+    assert await waiting(store) == ["one", "to another"]
+    await store.responses.ack(first)
+    assert await waiting(store) == ["two", "three", "to another"]
+
+
 async def test_later_responses_are_delivered_after_a_response_fails_for_good(store: Store, clock: FakeClock) -> None:
     first = await send_response(store, "one", "Ada")
     for number in range(150):

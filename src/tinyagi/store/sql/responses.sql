@@ -19,13 +19,19 @@ SELECT * FROM response_rows WHERE id = ?;
 SELECT files FROM responses WHERE files IS NOT NULL;
 
 -- name: pending_responses
--- FIFO per chat: a response that waits for its next try blocks the later ones of the same chat, and no others. The last
--- column is 1 for a response that is blocked but not parked yet.
+-- FIFO per chat: a response that waits for its next try blocks the later ones of the same chat, and no others; so does a
+-- parked one, or a response that came after the parking would overtake it. The last column is 1 for a response that is
+-- blocked but not parked yet.
 SELECT r.*, EXISTS (
     SELECT 1 FROM responses earlier INDEXED BY delivery_backing_off
     WHERE earlier.status = 'pending' AND earlier.attempts > 0 AND earlier.channel = r.channel
       AND earlier.sender_id IS r.sender_id AND (r.sender_id IS NOT NULL OR earlier.sender = r.sender)
       AND earlier.id < r.id AND earlier.available_at > :now)
+  OR EXISTS (
+    SELECT 1 FROM responses parked INDEXED BY waiting_for_chat
+    WHERE parked.status = 'pending' AND parked.waits_for = 'chat' AND parked.channel = r.channel
+      AND parked.sender_id IS r.sender_id AND (r.sender_id IS NOT NULL OR parked.sender = r.sender)
+      AND parked.id < r.id)
 FROM response_rows r
 WHERE r.id IN (
   SELECT id FROM responses INDEXED BY pending_by_channel
@@ -45,7 +51,12 @@ UPDATE responses SET waits_for = 'chat' WHERE id IN (
     SELECT 1 FROM responses earlier INDEXED BY delivery_backing_off
     WHERE earlier.status = 'pending' AND earlier.attempts > 0 AND earlier.channel = r.channel
       AND earlier.sender_id IS r.sender_id AND (r.sender_id IS NOT NULL OR earlier.sender = r.sender)
-      AND earlier.id < r.id AND earlier.available_at > :now));
+      AND earlier.id < r.id AND earlier.available_at > :now)
+  OR EXISTS (
+    SELECT 1 FROM responses parked INDEXED BY waiting_for_chat
+    WHERE parked.status = 'pending' AND parked.waits_for = 'chat' AND parked.channel = r.channel
+      AND parked.sender_id IS r.sender_id AND (r.sender_id IS NOT NULL OR parked.sender = r.sender)
+      AND parked.id < r.id));
 
 -- name: unpark_responses
 -- The next responses of a chat, in order.
