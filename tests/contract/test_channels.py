@@ -41,7 +41,10 @@ async def front(tmp_path: Path, platform: Platform) -> AsyncIterator[Front]:
 @asynccontextmanager
 async def relaying(front: Front, platform: Platform) -> AsyncIterator[None]:
     channel = open_channel(platform.channel, platform.settings, front.home.channels / platform.channel)
-    async with front.relaying(channel):
+    async with front.relaying(channel), front.client() as client:
+        async with asyncio.timeout(SOON):
+            while not (found := (await client.status()).channels.get(platform.channel)) or not found.connected:
+                await asyncio.sleep(0.02)
         yield
 
 

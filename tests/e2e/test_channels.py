@@ -1,0 +1,248 @@
+"""People write from chats while the daemon is killed with -9 and the platform fails: each message is answered once."""
+
+import asyncio
+import json
+import os
+import random
+import signal
+import sys
+from collections import Counter, defaultdict
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.channels.discord.server import DiscordServer
+from tests.channels.platform import Platform
+from tests.channels.telegram.server import TelegramServer
+from tests.channels.webhook.server import WebhookSystem
+from tests.channels.whatsapp.server import GraphServer
+from tests.e2e.test_daemon import Finished, tinyagi
+from tests.support.ports import free_port
+from tinyagi.channels.registry import MANIFESTS
+from tinyagi.client.client import AsyncClient
+from tinyagi.client.errors import ClientError
+from tinyagi.daemon.pidfile import find_daemon
+from tinyagi.settings.home import Home
+
+PLATFORMS: tuple[Callable[[], Platform], ...] = (TelegramServer, DiscordServer, GraphServer, WebhookSystem)
+PEOPLE = ("7", "8", "9")
+AGENT = '[[reply]]\nsay = "heard {message}"\n'
+FEW, MANY = (45, 2), (200, 5)
+"""Messages and kills."""
+
+
+@pytest.fixture(params=PLATFORMS, ids=lambda made: made.channel)
+async def platform(request: pytest.FixtureRequest) -> AsyncIterator[Platform]:
+    platform: Platform = request.param()
+    await platform.start()
+    yield platform
+    await platform.stop()
+
+
+@pytest.fixture
+def home(tmp_path: Path, platform: Platform) -> Home:
+    home = Home(tmp_path / "home")
+    home.prepare()
+    (tmp_path / "workspace" / "coder").mkdir(parents=True)
+    (tmp_path / "workspace" / "coder" / "script.toml").write_text(AGENT)
+    settings = {
+        "workspace": {"path": str(tmp_path / "workspace")},
+        "agents": {"coder": {"provider": "scripted", "batching": "none"}},
+        "channels": {"enabled": [platform.channel], platform.channel: dict(platform.settings)},
+        "queue": {"recover_seconds": 0.2, "delivery_cap_seconds": 1},
+        "responses": {"suffix": False},
+        "server": {"port": free_port()},
+        "pipeline": {"enabled": False},
+    }
+    home.settings_file.write_text(json.dumps(settings))
+    return home
+
+
+@asynccontextmanager
+async def daemon(home: Home) -> AsyncIterator[asyncio.subprocess.Process]:
+    """A daemon in the foreground with its relay; at the end both are killed."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "tinyagi", "run", "--quiet"),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.DEVNULL,
+        env={**os.environ, "TINYAGI_HOME": str(home.path)},
+    )
+    relays: list[psutil.Process] = []
+    try:
+        yield process
+        if process.returncode is None:
+            relays = psutil.Process(process.pid).children()
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
+        await asyncio.to_thread(psutil.wait_procs, relays, 20)
+
+
+@asynccontextmanager
+async def calling(home: Home) -> AsyncIterator[AsyncClient]:
+    port = json.loads(home.settings_file.read_text())["server"]["port"]
+    async with AsyncClient(f"http://127.0.0.1:{port}") as client:
+        yield client
+
+
+async def connected(home: Home, channel: str) -> None:
+    async with calling(home) as client:
+        while True:
+            try:
+                found = (await client.status()).channels.get(channel)
+            except ClientError:
+                found = None
+            if found is not None and found.connected:
+                return
+            await asyncio.sleep(0.02)
+
+
+async def pair(home: Home, platform: Platform) -> None:
+    """Everyone writes once, gets a code, and the owner approves it."""
+    for person in PEOPLE:
+        await platform.write("hello", person=person)
+    async with calling(home) as client:
+        while len(pending := (await client.pairing.all()).pending) < len(PEOPLE):
+            await asyncio.sleep(0.02)
+        for one in pending:
+            await client.pairing.approve(one.code)
+
+
+def answers_of(platform: Platform) -> dict[str, list[str]]:
+    answers = defaultdict(list)
+    for one in platform.deliveries:
+        if one.text.startswith("heard"):
+            answers[one.person].append(one.text)
+    return answers
+
+
+async def until_answered(platform: Platform, messages: int) -> None:
+    while len({(person, text) for person, texts in answers_of(platform).items() for text in texts}) < messages:
+        await asyncio.sleep(0.05)
+
+
+async def run(home: Home, platform: Platform, messages: int, kills: int) -> None:
+    dice = random.Random(5)
+    async with daemon(home):
+        await connected(home, platform.channel)
+        await pair(home, platform)
+    platform.fail_every(7)
+    written = 0
+    for kill in range(kills + 1):
+        async with daemon(home) as process:
+            upto = messages * (kill + 1) // (kills + 1)
+            for number in range(written, upto):
+                await platform.write(f"@coder number {number}", person=PEOPLE[number % len(PEOPLE)])
+            written = upto
+            await connected(home, platform.channel)
+            if kill < kills:
+                await asyncio.sleep(dice.random())
+                process.send_signal(signal.SIGKILL)
+                await process.wait()
+            else:
+                await until_answered(platform, messages)
+                platform.fail_every(0)
+                async with calling(home) as client:
+                    while (await client.queue.status()).outgoing:
+                        await asyncio.sleep(0.05)
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(("messages", "kills"), [FEW, pytest.param(*MANY, marks=pytest.mark.soak)])
+async def test_every_message_is_answered_once_and_in_order(
+    home: Home, platform: Platform, messages: int, kills: int
+) -> None:
+    await run(home, platform, messages, kills)
+
+    answers = answers_of(platform)
+    repeated = 0
+    for place, person in enumerate(PEOPLE):
+        expected = [f"heard number {number}" for number in range(place, messages, len(PEOPLE))]
+        assert list(dict.fromkeys(answers[person])) == expected, "lost, or out of order"
+        repeated += len(answers[person]) - len(expected)
+    if MANIFESTS[platform.channel].is_idempotent:
+        assert repeated == 0
+    else:
+        # A process killed between the platform's yes and its record of it sends that part again.
+        assert repeated <= kills
+        assert max(Counter(text for texts in answers.values() for text in texts).values()) <= 2
+
+
+@pytest.mark.timeout(120)
+async def test_a_relay_killed_within_a_delivery_loses_nothing(home: Home, platform: Platform) -> None:
+    """The daemon goes on and starts another relay."""
+    async with daemon(home) as process:
+        await connected(home, platform.channel)
+        await pair(home, platform)
+        for number in range(9):
+            await platform.write(f"@coder number {number}", person=PEOPLE[number % 3])
+        for _ in range(2):
+            seen = len(platform.deliveries)
+            while len(platform.deliveries) == seen and seen < len(PEOPLE) + 9:
+                await asyncio.sleep(0.001)
+            for relay in psutil.Process(process.pid).children():
+                relay.kill()
+            await connected(home, platform.channel)
+        await until_answered(platform, 9)
+    for place, person in enumerate(PEOPLE):
+        texts = answers_of(platform)[person]
+        assert list(dict.fromkeys(texts)) == [f"heard number {number}" for number in range(place, 9, 3)]
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("platform", [TelegramServer], indirect=True, ids=["telegram"])
+async def test_setup_from_a_fresh_home_to_the_first_answer(tmp_path: Path, platform: Platform) -> None:
+    """Without a terminal: every answer is an option."""
+    home = Home(tmp_path / "fresh")
+    port = str(free_port())
+    environment = {"TINYAGI_API_PORT": port}
+    token, api = platform.settings["bot_token"], platform.settings["api_url"]
+    try:
+        wrong = await channel(home, "setup", "telegram", "--token", "1:wrong", "--api-url", api, **environment)
+        setup = await channel(home, "setup", "telegram", "--token", token, "--api-url", api, **environment)
+        started = await tinyagi(home, "start", **environment)
+        async with AsyncClient(f"http://127.0.0.1:{port}") as client:
+            while not (found := (await client.status()).channels.get("telegram")) or not found.connected:
+                await asyncio.sleep(0.02)
+            await platform.write("hello")
+            while not (pending := (await client.pairing.all()).pending):
+                await asyncio.sleep(0.02)
+            await client.pairing.approve(pending[0].code)
+            await platform.write("hello again")
+            while len(platform.deliveries) < 2:
+                await asyncio.sleep(0.02)
+        listed = await channel(home, "list", **environment)
+        doctor = await tinyagi(home, "doctor", **environment)
+        stopped = await channel(home, "stop", "telegram", **environment)
+    finally:
+        await tinyagi(home, "stop", **environment)
+
+    assert wrong.code != 0
+    assert "Traceback" not in wrong.err
+    assert "1:wrong" not in wrong.err
+    assert setup.code == 0, setup
+    assert token not in setup.out + setup.err
+    assert started.code == 0, started
+    assert "hello again" in platform.deliveries[1].text
+    assert "connected" in listed.out
+    assert "telegram is connected as" in doctor.out
+    assert stopped.code == 0, stopped
+    assert find_daemon(home).pid == 0 or not find_daemon(home).is_up
+
+
+async def channel(home: Home, *arguments: str, **environment: str) -> Finished:
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "tinyagi", "--home", str(home.path), "channel", *arguments),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env={**os.environ, **environment},
+    )
+    out, err = await process.communicate()
+    assert process.returncode is not None
+    return Finished(process.returncode, out.decode(), err.decode())
