@@ -7,12 +7,14 @@ import asyncio
 import itertools
 import threading
 from dataclasses import dataclass
+from pathlib import Path
 
 from google.protobuf.message import Message as Event
 from neonize.proto.Neonize_pb2 import JID, Connected, MessageInfo, MessageSource, UploadResponse
 from neonize.proto.Neonize_pb2 import Message as MessageEvent
 from neonize.proto.waE2E.WAWebProtobufsE2E_pb2 import Message as Content
 
+from tinyagi.channels.whatsapp.linked import LinkedChannel
 from tinyagi.channels.whatsapp.phone import Handlers, Identity, PhoneError
 
 OWN, OWN_HIDDEN = "393330000", "99887766"
@@ -151,3 +153,7 @@ class RecordedPhone:
     def _refuse(self) -> None:
         if self.error is not None:
             raise PhoneError(self.error)
+
+
+def channel_on(phone: RecordedPhone, state: Path) -> LinkedChannel:
+    return LinkedChannel({}, state, lambda database: phone)
