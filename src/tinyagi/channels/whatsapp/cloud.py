@@ -60,7 +60,7 @@ class CloudChannel:
         self._graph = Graph(settings.get("api_url") or DEFAULT_API, self._number_id, settings["access_token"])
         self._turns = Turns()
         self._ids = MessageIds()
-        self._last = Recent(10_000)
+        self._last = Recent[str](10_000)
         """The last message of each person: the sign of typing belongs to it."""
 
     @property

@@ -3,28 +3,30 @@
 import hashlib
 import re
 from collections import OrderedDict
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 _PREFIX: Final = "wamid."
 _SHORT: Final = re.compile(r"[A-Za-z0-9_-]{1,90}")
 _TO_URL: Final = str.maketrans("+/", "-_")
 _FROM_URL: Final = str.maketrans("-_", "+/")
 
+Value = TypeVar("Value")
 
-class Recent:
+
+class Recent(Generic[Value]):
     """A table of limited size that forgets what was not set for longest."""
 
     def __init__(self, size: int) -> None:
         self._size = size
-        self._values: OrderedDict[str, str] = OrderedDict()
+        self._values: OrderedDict[str, Value] = OrderedDict()
 
-    def set(self, key: str, value: str) -> None:
+    def set(self, key: str, value: Value) -> None:
         self._values[key] = value
         self._values.move_to_end(key)
         if len(self._values) > self._size:
             self._values.popitem(last=False)
 
-    def get(self, key: str) -> str | None:
+    def get(self, key: str) -> Value | None:
         return self._values.get(key)
 
 
@@ -32,7 +34,7 @@ class MessageIds:
     """Most ids can be turned back; the others are remembered while the process lives."""
 
     def __init__(self) -> None:
-        self._long = Recent(1_000)
+        self._long = Recent[str](1_000)
 
     def encode(self, wamid: str) -> str:
         """At most 90 letters, digits, `-` and `_`; always the same for the same message."""
