@@ -1,6 +1,5 @@
 """Every channel between its platform on loopback and a daemon: the same behaviour, with the real client libraries."""
 
-import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,12 +12,12 @@ from tests.channels.platform import Delivered, Platform
 from tests.channels.telegram.server import TelegramServer
 from tests.channels.webhook.server import WebhookSystem
 from tests.channels.whatsapp.server import GraphServer
+from tests.support.waiting import eventually
 from tinyagi.channels.registry import MANIFESTS, open_channel
 
 pytestmark = pytest.mark.timeout(120)
 
 PLATFORMS: tuple[Callable[[], Platform], ...] = (TelegramServer, DiscordServer, GraphServer, WebhookSystem)
-SOON = 30
 
 
 @pytest.fixture(params=PLATFORMS, ids=lambda made: made.channel)
@@ -42,26 +41,19 @@ async def front(tmp_path: Path, platform: Platform) -> AsyncIterator[Front]:
 async def relaying(front: Front, platform: Platform) -> AsyncIterator[None]:
     channel = open_channel(platform.channel, platform.settings, front.home.channels / platform.channel)
     async with front.relaying(channel), front.client() as client:
-        async with asyncio.timeout(SOON):
-            while not (found := (await client.status()).channels.get(platform.channel)) or not found.connected:
-                await asyncio.sleep(0.02)
+
+        async def is_connected() -> bool:
+            found = (await client.status()).channels.get(platform.channel)
+            return found is not None and found.connected
+
+        await eventually(is_connected)
         yield
 
 
 async def delivered(platform: Platform, count: int) -> list[Delivered]:
     """Wait until the platform has so many messages of the bot."""
-    async with asyncio.timeout(SOON):
-        while len(platform.deliveries) < count:
-            await asyncio.sleep(0.02)
+    await eventually(lambda: len(platform.deliveries) >= count)
     return list(platform.deliveries)
-
-
-async def stored(front: Front, count: int) -> None:
-    async def are_there() -> bool:
-        return len(await front.messages()) >= count
-
-    async with asyncio.timeout(SOON):
-        await front.until(are_there)
 
 
 async def test_a_message_is_answered_in_its_chat(front: Front, platform: Platform) -> None:
@@ -175,6 +167,4 @@ async def stored_settings(front: Front) -> None:
         batching = settings.agents["coder"].batching
         return settings.responses.long_answer_characters, None if wanted[1] is None else str(batching)
 
-    async with asyncio.timeout(SOON):
-        while current() != wanted:
-            await asyncio.sleep(0.02)
+    await eventually(lambda: current() == wanted)

@@ -72,7 +72,7 @@ async def test_an_approved_sender_may_write(store: Store, clock: FakeClock) -> N
     assert person == PairedSender("telegram", "1", "Ada", clock.now, request.code)
     assert await store.pairing.is_approved("telegram", "1", "Ada")
     assert not await store.pairing.is_approved("discord", "1", "Ada")
-    assert not await store.pairing.is_approved("telegram", "2")
+    assert not await store.pairing.is_approved("telegram", "2", "Ada")
     assert await store.pairing.approved() == (person,)
     assert await store.pairing.pending() == ()
 
@@ -140,7 +140,7 @@ async def test_imported_people_are_approved_and_existing_ones_stay(store: Store)
 
     assert new == 2
     assert await store.pairing.approved() == (bob, cy, here)
-    assert await store.pairing.is_approved("discord", "9")
+    assert await store.pairing.is_approved("discord", "9", "Ada")
     assert await store.pairing.import_people([bob, cy]) == 0
 
 

@@ -45,7 +45,7 @@ async def pending(store: Store) -> int:
 
 
 async def test_a_schedule_comes_back_as_it_was_added(store: Store, clock: FakeClock) -> None:
-    new = replace(DAILY, channel="telegram", sender="Ada", enabled=False, timezone="Europe/Berlin")
+    new = replace(DAILY, channel="telegram", sender="Ada", sender_id="4711", enabled=False, timezone="Europe/Berlin")
     daily = await store.schedules.add(new, next_at=1000)
     once = await store.schedules.add(ONCE, next_at=500)
 
@@ -59,6 +59,7 @@ async def test_a_schedule_comes_back_as_it_was_added(store: Store, clock: FakeCl
         None,
         "telegram",
         "Ada",
+        "4711",
         False,
         "Europe/Berlin",
         next_at=1000,

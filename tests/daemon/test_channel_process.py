@@ -1,17 +1,16 @@
 """The daemon keeps a channel's process running: restarts, refusals, output, and the end with the daemon."""
 
-import asyncio
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
 import psutil
 import pytest
 
+from tests.support.waiting import eventually
 from tinyagi.daemon.channel_process import NEEDS_FIX, ChannelProcess
 from tinyagi.settings.home import Home
 
@@ -27,20 +26,15 @@ def process_of(tmp_path: Path, code: str, released: list[str]) -> ChannelProcess
     return ChannelProcess("telegram", home, dict(os.environ), lambda: released.append("x"), command, PAUSE)
 
 
-async def until(condition: Callable[[], bool]) -> None:
-    while not condition():  # noqa: ASYNC110 - another process has no event
-        await asyncio.sleep(0.01)
-
-
 async def test_a_process_that_ends_is_started_again_and_its_last_words_are_kept(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
     released: list[str] = []
-    channel = process_of(tmp_path, "import sys; print('tinyagi: the network is away'); sys.exit(1)", released)
+    channel = process_of(tmp_path, "import sys; print('noise'); sys.exit('tinyagi: the network is away')", released)
     await channel.start()
     await channel.start()
-    await until(lambda: channel.restarts >= 2)
+    await eventually(lambda: channel.restarts >= 2)
     assert channel.running
     assert channel.last_error == "the network is away"
     await channel.stop()
@@ -52,9 +46,11 @@ async def test_a_process_that_ends_is_started_again_and_its_last_words_are_kept(
 
 
 async def test_a_process_that_needs_a_fix_is_not_started_again(tmp_path: Path) -> None:
-    channel = process_of(tmp_path, f"print('the token is wrong'); raise SystemExit({NEEDS_FIX})", [])
+    channel = process_of(
+        tmp_path, f"import sys; print('the token is wrong', file=sys.stderr); raise SystemExit({NEEDS_FIX})", []
+    )
     await channel.start()
-    await until(lambda: not channel.running)
+    await eventually(lambda: not channel.running)
     assert (channel.last_error, channel.restarts) == ("the token is wrong", 0)
     await channel.start()
     assert channel.running
@@ -66,10 +62,10 @@ async def test_a_killed_process_is_started_again(tmp_path: Path) -> None:
     code = f"import os, time; open({str(mark)!r}, 'a').write(f'{{os.getpid()}}\\n'); time.sleep(60)"
     channel = process_of(tmp_path, code, [])
     await channel.start()
-    await until(lambda: mark.exists() and mark.read_text().endswith("\n"))
+    await eventually(lambda: mark.exists() and mark.read_text().endswith("\n"))
     first = int(mark.read_text())
     os.kill(first, signal.SIGKILL)
-    await until(lambda: len(mark.read_text().splitlines()) == 2)
+    await eventually(lambda: len(mark.read_text().splitlines()) == 2)
     second = int(mark.read_text().splitlines()[1])
     await channel.stop()
     assert not psutil.pid_exists(second)

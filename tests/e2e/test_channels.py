@@ -21,6 +21,7 @@ from tests.channels.webhook.server import WebhookSystem
 from tests.channels.whatsapp.server import GraphServer
 from tests.e2e.test_daemon import Finished, tinyagi
 from tests.support.ports import free_port
+from tests.support.waiting import eventually
 from tinyagi.channels.registry import MANIFESTS
 from tinyagi.client.client import AsyncClient
 from tinyagi.client.errors import ClientError
@@ -84,22 +85,23 @@ async def daemon(home: Home) -> AsyncIterator[asyncio.subprocess.Process]:
 
 
 @asynccontextmanager
-async def calling(home: Home) -> AsyncIterator[AsyncClient]:
-    port = json.loads(home.settings_file.read_text())["server"]["port"]
+async def calling(home: Home, port: str = "") -> AsyncIterator[AsyncClient]:
+    port = port or json.loads(home.settings_file.read_text())["server"]["port"]
     async with AsyncClient(f"http://127.0.0.1:{port}") as client:
         yield client
 
 
-async def connected(home: Home, channel: str) -> None:
-    async with calling(home) as client:
-        while True:
+async def connected(home: Home, channel: str, port: str = "") -> None:
+    async with calling(home, port) as client:
+
+        async def is_connected() -> bool:
             try:
                 found = (await client.status()).channels.get(channel)
             except ClientError:
-                found = None
-            if found is not None and found.connected:
-                return
-            await asyncio.sleep(0.02)
+                return False
+            return found is not None and found.connected
+
+        await eventually(is_connected)
 
 
 async def pair(home: Home, platform: Platform) -> None:
@@ -107,10 +109,18 @@ async def pair(home: Home, platform: Platform) -> None:
     for person in PEOPLE:
         await platform.write("hello", person=person)
     async with calling(home) as client:
-        while len(pending := (await client.pairing.all()).pending) < len(PEOPLE):
-            await asyncio.sleep(0.02)
-        for one in pending:
-            await client.pairing.approve(one.code)
+        await approve(client, len(PEOPLE))
+
+
+async def approve(client: AsyncClient, people: int) -> None:
+    """Wait for so many codes and approve them."""
+
+    async def are_pending() -> bool:
+        return len((await client.pairing.all()).pending) >= people
+
+    await eventually(are_pending)
+    for one in (await client.pairing.all()).pending:
+        await client.pairing.approve(one.code)
 
 
 def answers_of(platform: Platform) -> dict[str, list[str]]:
@@ -122,8 +132,19 @@ def answers_of(platform: Platform) -> dict[str, list[str]]:
 
 
 async def until_answered(platform: Platform, messages: int) -> None:
-    while len({(person, text) for person, texts in answers_of(platform).items() for text in texts}) < messages:
-        await asyncio.sleep(0.05)
+    def count() -> int:
+        return sum(len(set(texts)) for texts in answers_of(platform).values())
+
+    await eventually(lambda: count() >= messages, seconds=300)
+
+
+async def until_acknowledged(home: Home) -> None:
+    async with calling(home) as client:
+
+        async def nothing_waits() -> bool:
+            return not (await client.queue.status()).outgoing
+
+        await eventually(nothing_waits)
 
 
 async def run(home: Home, platform: Platform, messages: int, kills: int) -> None:
@@ -147,9 +168,7 @@ async def run(home: Home, platform: Platform, messages: int, kills: int) -> None
             else:
                 await until_answered(platform, messages)
                 platform.fail_every(0)
-                async with calling(home) as client:
-                    while (await client.queue.status()).outgoing:
-                        await asyncio.sleep(0.05)
+                await until_acknowledged(home)
 
 
 @pytest.mark.timeout(600)
@@ -179,19 +198,18 @@ async def test_a_relay_killed_within_a_delivery_loses_nothing(home: Home, platfo
     async with daemon(home) as process:
         await connected(home, platform.channel)
         await pair(home, platform)
-        for number in range(9):
+        for number in range(60):
             await platform.write(f"@coder number {number}", person=PEOPLE[number % 3])
         for _ in range(2):
             seen = len(platform.deliveries)
-            while len(platform.deliveries) == seen and seen < len(PEOPLE) + 9:
-                await asyncio.sleep(0.001)
+            await eventually(lambda: len(platform.deliveries) > seen, pause=0.001)  # noqa: B023 - awaited at once
             for relay in psutil.Process(process.pid).children():
                 relay.kill()
             await connected(home, platform.channel)
-        await until_answered(platform, 9)
+        await until_answered(platform, 60)
     for place, person in enumerate(PEOPLE):
         texts = answers_of(platform)[person]
-        assert list(dict.fromkeys(texts)) == [f"heard number {number}" for number in range(place, 9, 3)]
+        assert list(dict.fromkeys(texts)) == [f"heard number {number}" for number in range(place, 60, 3)]
 
 
 @pytest.mark.timeout(120)
@@ -207,15 +225,11 @@ async def test_setup_from_a_fresh_home_to_the_first_answer(tmp_path: Path, platf
         setup = await channel(home, "setup", "telegram", "--token", token, "--api-url", api, **environment)
         started = await tinyagi(home, "start", **environment)
         async with AsyncClient(f"http://127.0.0.1:{port}") as client:
-            while not (found := (await client.status()).channels.get("telegram")) or not found.connected:
-                await asyncio.sleep(0.02)
+            await connected(home, "telegram", port)
             await platform.write("hello")
-            while not (pending := (await client.pairing.all()).pending):
-                await asyncio.sleep(0.02)
-            await client.pairing.approve(pending[0].code)
+            await approve(client, 1)
             await platform.write("hello again")
-            while len(platform.deliveries) < 2:
-                await asyncio.sleep(0.02)
+            await eventually(lambda: len(platform.deliveries) >= 2)
         listed = await channel(home, "list", **environment)
         doctor = await tinyagi(home, "doctor", **environment)
         stopped = await channel(home, "stop", "telegram", **environment)

@@ -31,7 +31,7 @@ async def test_a_code_is_listed_and_approved_in_lower_case(premises: Premises) -
         code,
     )
     assert after == {"pending": [], "approved": [entry]}
-    assert await premises.store.pairing.is_approved("telegram", "4711")
+    assert await premises.store.pairing.is_approved("telegram", "4711", "Ada")
 
 
 async def test_a_code_is_rejected(premises: Premises) -> None:
@@ -61,7 +61,7 @@ async def test_a_person_is_unpaired_by_any_sender_id(premises: Premises) -> None
         answer = await premises.http.delete(f"/api/pairing/whatsapp/{quote(sender_id, safe='')}")
 
         assert answer.status_code == 200, answer.text
-        assert not await premises.store.pairing.is_approved("whatsapp", sender_id)
+        assert not await premises.store.pairing.is_approved("whatsapp", sender_id, "Ada")
         assert (await premises.http.delete(f"/api/pairing/whatsapp/{quote(sender_id, safe='')}")).status_code == 404
         entry, *_ = await premises.store.audit.recent()
         assert (entry.action, entry.target) == ("unpair", f"whatsapp/{sender_id}")

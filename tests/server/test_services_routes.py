@@ -18,6 +18,8 @@ PORT = 3777
 @dataclass
 class FakeChannel:
     running: bool = False
+    last_error: str | None = None
+    restarts: int = 0
     calls: list[str] = field(default_factory=list)
 
     async def start(self) -> None:

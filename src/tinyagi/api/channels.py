@@ -65,6 +65,12 @@ class ChannelState(Ok):
     running: bool
 
 
+class LinkCode(Model):
+    """The code that links a phone with the channel."""
+
+    code: Annotated[str | None, Field(description="The QR code's text; null unless the channel waits for a scan.")]
+
+
 class RelayReport(Model):
     """What the process that serves a channel says about itself, every few seconds."""
 

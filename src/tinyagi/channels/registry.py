@@ -55,14 +55,10 @@ def _open(name: str, settings: Mapping[str, str], state: Path) -> Channel:
             from tinyagi.channels.discord.channel import DiscordChannel
 
             return DiscordChannel(settings, state)
-        case "whatsapp" if settings.get("mode") == "linked":
-            from tinyagi.channels.whatsapp.linked import LinkedChannel
-
-            return LinkedChannel(settings, state)
         case "whatsapp":
-            from tinyagi.channels.whatsapp.cloud import CloudChannel
+            from tinyagi.channels.whatsapp.channel import whatsapp_channel
 
-            return CloudChannel(settings, state)
+            return whatsapp_channel(settings, state)
         case _:
             from tinyagi.channels.webhook.channel import WebhookChannel
 

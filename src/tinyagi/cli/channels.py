@@ -16,7 +16,7 @@ from tinyagi.settings.environment import bot_token, snapshot
 
 if TYPE_CHECKING:
     from tinyagi.api.daemon import ChannelStatus
-    from tinyagi.channels.port import Manifest, Setting
+    from tinyagi.channels.port import Channel, Manifest, Setting
     from tinyagi.cli.settings_backend import SettingsBackend
     from tinyagi.client.client import AsyncClient
     from tinyagi.settings.model import Settings
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Chat channels: Telegram, Discord, WhatsApp, webhooks.", no_args_is_help=True)
 
 KNOWN: Final = tuple(sorted(PLATFORM_CHANNELS))
+LINKED: Final = "linked"
+LOGIN_SECONDS: Final = 60
+LINK_SECONDS: Final = 200
+"""A person has to fetch a phone and scan a code."""
 PROGRESS: Final = ("off", "typing", "edits")
 
 ChannelArgument = Annotated[str, typer.Argument(help=", ".join(KNOWN))]
@@ -147,22 +151,44 @@ def _check(ctx: typer.Context, name: str, values: Mapping[str, str]) -> str:
     from rich.console import Console
 
     from tinyagi.channels.registry import open_channel
+    from tinyagi.client.errors import NotRunning
 
     home = installation(ctx).home
     home.prepare()
+    links_phone = values.get("mode") == LINKED
+    seconds = LINK_SECONDS if links_phone else LOGIN_SECONDS
+    # A linked phone's session is kept, so it is made where the channel looks for it.
+    state = home.channels / name if links_phone else home.channels / name / "check"
+    with suppress(NotRunning):
+        # Two processes must not use one account or one port.
+        call_daemon(ctx, lambda client: client.services.channel(name, "stop"))
 
     async def log_in() -> str:
-        channel = open_channel(name, values, home.channels / name / "check")
+        channel = open_channel(name, values, state)
+        if links_phone:
+            _show_codes(channel)
         try:
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(seconds):
                 return await channel.connect()
         except TimeoutError:
-            raise WrongCall("The platform did not answer within 60 s. Check the network, or add --no-check.") from None
+            raise WrongCall(
+                f"The platform did not answer within {seconds} s. Check the network, or add --no-check."
+            ) from None
         finally:
             await channel.close()
 
     with Console(stderr=True).status("Logging in"):
         return asyncio.run(log_in())
+
+
+def _show_codes(channel: "Channel") -> None:
+    """Print each QR code that links the phone."""
+    from tinyagi.channels.whatsapp.linked import LinkedChannel
+    from tinyagi.channels.whatsapp.qr import half_blocks
+
+    if isinstance(channel, LinkedChannel):
+        note("Scan this code on the phone: WhatsApp, Linked devices, Link a device.")
+        channel.on_qr = lambda code: typer.echo(half_blocks(code), err=True)
 
 
 async def _store(backend: "SettingsBackend", name: str, values: Mapping[str, object], *, is_enabled: bool) -> None:

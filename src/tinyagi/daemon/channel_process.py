@@ -90,15 +90,16 @@ class ChannelProcess:
         process = await asyncio.create_subprocess_exec(
             *self._command,
             stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
+            # A platform's library may print there; what a relay says is on stderr.
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.PIPE,
             cwd=self._home.path,
             env=self._environment,
             start_new_session=True,
             limit=_LONGEST_LINE,
         )
         self._last_line = ""
-        reading = asyncio.create_task(self._log_output(process.stdout))
+        reading = asyncio.create_task(self._log_output(process.stderr))
         try:
             code = await process.wait()
             # Its own children may keep the pipe open.

@@ -23,6 +23,7 @@ COLUMNS: Final = (
 """Parameters of `insert_response`; the other columns of a new response have their defaults."""
 row_of = itemgetter(*map(Response._fields.index, COLUMNS))
 
+NO_WAIT: Final = timedelta()
 PARK_SLICE: Final = 1000
 UNPARK_SLICE: Final = 100
 """At least one page of a channel; each delivery unparks the next ones."""
@@ -71,7 +72,7 @@ class ResponseStore:
         *,
         policy: RetryPolicy | None = None,
         is_final: bool = False,
-        wait: timedelta = timedelta(),
+        wait: timedelta = NO_WAIT,
     ) -> int | None:
         """Record a failed delivery; return when it is retried, after `wait` at the earliest, or None for never."""
         return await self._writer.run(
@@ -156,7 +157,13 @@ def ack(tx: Transaction, response_id: int) -> None:
 
 
 def fail_delivery(
-    tx: Transaction, response_id: int, reason: str, policy: RetryPolicy, *, is_final: bool, wait: timedelta
+    tx: Transaction,
+    response_id: int,
+    reason: str,
+    policy: RetryPolicy,
+    *,
+    is_final: bool = False,
+    wait: timedelta = NO_WAIT,
 ) -> int | None:
     """Returns the instant of the next try; None when the response will not be retried."""
     response = _find_deliverable(tx, response_id)

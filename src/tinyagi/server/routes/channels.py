@@ -1,5 +1,6 @@
 """Channels over HTTP: start and stop them; approve and remove pairings with people."""
 
+import asyncio
 from dataclasses import asdict
 from typing import Annotated
 
@@ -12,6 +13,7 @@ from tinyagi.api.channels import (
     ChannelState,
     CheckSender,
     Code,
+    LinkCode,
     PairingApproved,
     Pairings,
     PendingPairing,
@@ -90,6 +92,17 @@ async def release_relay(services: ServicesDep, channel: NamePath, owner: Annotat
     """Give the right back at the end of the process, so that the next one starts at once."""
     services.relays.release(channel, owner)
     return Ok()
+
+
+@router.get("/api/channels/{channel}/link-code", tags=["services"])
+async def read_link_code(services: ServicesDep, channel: NamePath) -> LinkCode:
+    """Read the QR code to scan with the phone, while a linked channel waits for it."""
+    path = services.home.channels / channel / "qr.txt"
+    try:
+        code = await asyncio.to_thread(path.read_text, "utf-8")
+    except FileNotFoundError:
+        return LinkCode(code=None)
+    return LinkCode(code=code.strip() or None)
 
 
 @services_router.post("/api/services/channel/{channel}/start", tags=["services"], responses=responses(404))
