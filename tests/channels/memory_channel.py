@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
-from tinyagi.channels.chat import Chat
 from tinyagi.channels.port import Attachment, ChannelMessage, DeliveryError, FilePart, Manifest, Part, Receive
+from tinyagi.domain.chats import Chat
 
 MANIFEST: Final = Manifest(
     id="telegram",

@@ -56,6 +56,9 @@ async def traffic(store: Store, files: Path) -> None:
         claim = await claimed(store, CODER)
         await store.queue.fail(claim, Failure(FailureKind.CRASH, "zqzq died of it"), policy=AT_ONCE)
     await store.responses.send(NewResponse("telegram", ZORA, "zqzq proactive", ZORA_ID, CODER))
+    # In a group the same person has another address.
+    await ask(store, "m6", "zqzq asks in a group", sender_id=f"{ZORA_ID}#-100/4")
+    await answer(store, CODER, Outcome("zqzq answered in the group", usage=USAGE))
     room = RoomPost(DEV, "zqzq says in the room", (CODER,), f"{ZORA} wrote: zqzq says")
     await store.queue.post(room, sender=ZORA)
     await answer(store, CODER, Outcome("zqzq heard", usage=USAGE))

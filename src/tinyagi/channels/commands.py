@@ -5,10 +5,10 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from tinyagi.api.queue import Reason, RunningMessage, WaitingMessage
-from tinyagi.channels.chat import Chat
 from tinyagi.channels.port import COMMANDS
 from tinyagi.client.client import AsyncClient
 from tinyagi.client.errors import ClientError, NotFoundError
+from tinyagi.domain.chats import Chat
 from tinyagi.domain.instants import clock_time
 from tinyagi.domain.texts import one_line
 

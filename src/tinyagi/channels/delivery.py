@@ -11,12 +11,12 @@ from secrets import token_hex
 from typing import Final
 
 from tinyagi.api.messages import PendingResponse
-from tinyagi.channels.chat import Chat
 from tinyagi.channels.journal import Journal
 from tinyagi.channels.port import Channel, DeliveryError, FilePart, Part
 from tinyagi.channels.splitting import split
 from tinyagi.client.client import AsyncClient
 from tinyagi.client.errors import ClientError, NotFoundError, Rejected
+from tinyagi.domain.chats import Chat
 from tinyagi.domain.texts import one_line
 from tinyagi.system.clock import wall_clock
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Protocol
 
-from tinyagi.channels.chat import Chat
+from tinyagi.domain.chats import Chat
 from tinyagi.domain.errors import TinyAGIError
 
 

@@ -8,18 +8,19 @@ from enum import StrEnum
 from typing import Final
 
 from tinyagi.api.queue import RunningMessage
-from tinyagi.channels.chat import Chat
 from tinyagi.channels.commands import waiting_line
 from tinyagi.channels.journal import Journal
 from tinyagi.channels.port import Channel, ChannelError, DeliveryError, Part
 from tinyagi.client.client import AsyncClient
 from tinyagi.client.errors import ClientError
+from tinyagi.domain.chats import Chat
 
 log = logging.getLogger(__name__)
 
 _ALL: Final = 1_000
 _EVERY: Final = 4.0
 """Seconds between looks at the runs, for platforms without a typing sign."""
+_SHORTEST_PAUSE: Final = 1.0
 _LONGEST_TEXT: Final = 600
 _HELD: Final = frozenset({"held", "paused", "team"})
 
@@ -65,6 +66,8 @@ class Progress:
             await self._news.wait()
             self._news.clear()
             while await self._show():
+                # In a busy company every look would find news: the queue is asked once a second at most.
+                await asyncio.sleep(min(_SHORTEST_PAUSE, self._interval))
                 with suppress(TimeoutError):
                     async with asyncio.timeout(self._interval):
                         await self._news.wait()

@@ -12,11 +12,11 @@ from zlib import crc32
 from tinyagi.api.channels import SenderChecked
 from tinyagi.api.messages import SendMessage
 from tinyagi.channels import commands
-from tinyagi.channels.chat import Chat
 from tinyagi.channels.commands import Commands
 from tinyagi.channels.port import Attachment, Channel, ChannelError, ChannelMessage, DeliveryError, Part
 from tinyagi.client.client import AsyncClient
 from tinyagi.client.errors import ClientError, ConflictError, Rejected, TooManyRequests
+from tinyagi.domain.chats import Chat
 from tinyagi.domain.texts import one_line
 
 T = TypeVar("T")

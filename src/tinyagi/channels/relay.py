@@ -11,7 +11,6 @@ from secrets import token_hex
 from typing import Final
 
 from tinyagi.api.channels import RelayReport
-from tinyagi.channels.chat import Chat
 from tinyagi.channels.delivery import Delivery
 from tinyagi.channels.journal import Journal
 from tinyagi.channels.port import Channel, ChannelError, NotConfigured
@@ -19,6 +18,7 @@ from tinyagi.channels.progress import Progress, ProgressMode
 from tinyagi.channels.reception import Reception
 from tinyagi.client.client import AsyncClient
 from tinyagi.client.errors import ClientError, ConflictError, NotTinyAGI, Rejected, Unauthorized
+from tinyagi.domain.chats import Chat
 from tinyagi.domain.texts import one_line
 
 log = logging.getLogger(__name__)

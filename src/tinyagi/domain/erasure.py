@@ -8,9 +8,10 @@ import hashlib
 import hmac
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from tinyagi.domain.chats import person_of
 from tinyagi.domain.errors import Conflict, InvalidInput, NotFound
 from tinyagi.domain.messages import ROOM_CHANNEL
 
@@ -124,7 +125,7 @@ class Redaction:
     def wrote(self, channel: str | None, sender: str | None, sender_id: str | None = None) -> bool:
         """Whether a row with this sender is the person's. The channel's id decides if the row has one."""
         if sender_id is not None:
-            return self._is_marked(channel, _ID, sender_id)
+            return self._is_marked(channel, _ID, person_of(channel, sender_id))
         return self._is_marked(channel, _NAME, sender)
 
     def is_poster(self, name: str | None) -> bool:
@@ -134,7 +135,9 @@ class Redaction:
     def thread(self, thread: str) -> str:
         """The thread with the person replaced; threads of teammates and rooms name no person."""
         channel, _, partner = thread.partition(":")
-        is_theirs = self._is_marked(channel, _ID, partner) or self._is_marked(channel, _NAME, partner)
+        is_theirs = self._is_marked(channel, _ID, person_of(channel, partner)) or self._is_marked(
+            channel, _NAME, partner
+        )
         return f"{channel}:{self.pseudonym}" if is_theirs else thread
 
     def covers_session(self, agent: str, thread: str) -> bool:
@@ -265,7 +268,8 @@ def redact_event(
 
 def identify(person: Person, aliases: Iterable[SenderAlias]) -> Identity:
     """The one person among the aliases that matches; raise NotFound for none, Conflict for several."""
-    matching = {alias for alias in aliases if _matches(person, alias)}
+    people = (replace(alias, sender_id=person_of(alias.channel, alias.sender_id)) for alias in aliases)
+    matching = {alias for alias in people if _matches(person, alias)}
     chats = {alias for alias in matching if alias.channel != ROOM_CHANNEL} or matching
     with_id = {(seen.channel, seen.sender_id) for seen in chats if seen.sender_id is not None}
     names_with_id = {(seen.channel, seen.sender) for seen in chats if seen.sender_id is not None}

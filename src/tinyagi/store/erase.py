@@ -11,6 +11,7 @@ from typing import Any, Final, Self
 
 import apsw
 
+from tinyagi.domain.chats import person_of
 from tinyagi.domain.erasure import Identity, Person, Redaction, Scope, SenderAlias
 from tinyagi.domain.errors import NotFound, StoreBusy, StoreError
 from tinyagi.domain.ids import IdSource
@@ -63,6 +64,7 @@ class Eraser:
         self._sql = load_statements()
         try:
             self._connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOMUTEX)
+            self._connection.create_scalar_function("person_of", person_of, 2, deterministic=True)
         except apsw.Error as error:
             raise store_error(error, path, path.parent / "backups") from error
         try:
@@ -122,8 +124,9 @@ class Eraser:
             changed = {table: self._change(name, parameters) for name, table in _BY_SCOPE.items()}
             for name in ("rename_message_sender", "rename_response_sender"):
                 self._change(name, parameters)
-            for thread in _threads(identity):
-                self._change("rename_thread", {"thread": thread, "to": redaction.thread(thread)})
+            for (thread,) in self._rows("threads_of_messages", {}):
+                if (renamed := redaction.thread(thread)) != thread:
+                    self._change("rename_thread", {"thread": thread, "to": renamed})
             changed["events"] = self._redact_events(redaction)
             changed["audit_log"] = self._redact_audit_log(identity, redaction.pseudonym)
             changed |= self._erase_memory(redaction)
@@ -250,10 +253,6 @@ def _person_parameters(identity: Identity) -> dict[str, object]:
         "names": _json(identity.names),
         "room": ROOM_CHANNEL,
     }
-
-
-def _threads(identity: Identity) -> list[str]:
-    return [f"{identity.channel}:{word}" for word in identity.words]
 
 
 def _json(values: Collection[str | int]) -> str:

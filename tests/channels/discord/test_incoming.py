@@ -7,9 +7,9 @@ import pytest
 from tests.channels.discord import payloads
 from tests.channels.discord.harness import Daemon, connected
 from tests.channels.discord.server import BOT, BOT_ROLE, CHANNEL, OTHER_CHANNEL, THREAD, DiscordServer
-from tinyagi.channels.chat import Chat
 from tinyagi.channels.discord.library import discord
 from tinyagi.channels.port import Attachment, ChannelError, Part
+from tinyagi.domain.chats import Chat
 
 ADA = payloads.user(7, "Ada")
 

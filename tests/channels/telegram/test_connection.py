@@ -10,10 +10,10 @@ import pytest
 
 from tests.channels.platform import Platform
 from tests.channels.telegram.server import TelegramServer
-from tinyagi.channels.chat import Chat
 from tinyagi.channels.port import COMMANDS, Channel, ChannelError, DeliveryError, NotConfigured, Part
 from tinyagi.channels.telegram.channel import TelegramChannel
 from tinyagi.channels.telegram.manifest import MANIFEST
+from tinyagi.domain.chats import Chat
 
 
 async def test_connect_names_the_bot_and_sets_its_menu(server: TelegramServer, tmp_path: Path) -> None:

@@ -8,9 +8,9 @@ import pytest
 from tests.channels.telegram.bot_api import BOT
 from tests.channels.telegram.conftest import Inbox, receiving
 from tests.channels.telegram.server import TelegramServer, mention
-from tinyagi.channels.chat import Chat
 from tinyagi.channels.port import ChannelError, NotConfigured
 from tinyagi.channels.telegram.channel import TelegramChannel
+from tinyagi.domain.chats import Chat
 
 
 async def test_a_text_arrives_with_its_sender(server: TelegramServer, inbox: Inbox) -> None:

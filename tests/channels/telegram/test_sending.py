@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from tests.channels.platform import Delivered
 from tests.channels.telegram.server import TelegramServer
-from tinyagi.channels.chat import Chat
 from tinyagi.channels.port import DeliveryError, FilePart, Part
 from tinyagi.channels.telegram.channel import TelegramChannel
+from tinyagi.domain.chats import Chat
 
 ADA = Chat("7")
 GROUP = Chat("7", "-100")

@@ -14,10 +14,10 @@ import pytest
 from tests.channels.inbox import Inbox, receiving
 from tests.channels.loopback import free_port
 from tests.channels.webhook.server import KEY, SECRET, WebhookSystem, running, signature
-from tinyagi.channels.chat import Chat
 from tinyagi.channels.port import ChannelMessage, DeliveryError, FilePart, NotConfigured, Part
 from tinyagi.channels.webhook.channel import WebhookChannel
 from tinyagi.channels.webhook.manifest import MANIFEST
+from tinyagi.domain.chats import Chat
 
 ADA = Chat("7")
 

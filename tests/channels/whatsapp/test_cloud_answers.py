@@ -12,10 +12,10 @@ from tests.channels.inbox import Inbox
 from tests.channels.loopback import free_port, serving
 from tests.channels.whatsapp.conftest import connected
 from tests.channels.whatsapp.server import NUMBER, TOKEN, GraphServer, Refusal
-from tinyagi.channels.chat import Chat
 from tinyagi.channels.port import ChannelError, DeliveryError, FilePart, NotConfigured, Part
 from tinyagi.channels.whatsapp.cloud import CloudChannel
 from tinyagi.channels.whatsapp.manifest import MANIFEST
+from tinyagi.domain.chats import Chat
 
 ADA = Chat("7")
 

@@ -9,9 +9,9 @@ import pytest
 from tests.channels.inbox import Inbox
 from tests.channels.whatsapp.conftest import connected
 from tests.channels.whatsapp.server import VERIFY_TOKEN, GraphServer
-from tinyagi.channels.chat import Chat
 from tinyagi.channels.port import ChannelError, ChannelMessage, Part
 from tinyagi.channels.whatsapp.manifest import MANIFEST
+from tinyagi.domain.chats import Chat
 
 
 async def posted(graph: GraphServer, body: bytes, signature: str | None = None) -> int:

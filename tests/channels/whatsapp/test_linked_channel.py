@@ -25,9 +25,9 @@ from neonize.proto.waE2E.WAWebProtobufsE2E_pb2 import Message as Content
 
 from tests.channels.inbox import Inbox, receiving
 from tests.channels.whatsapp.recorded_phone import OWN, OWN_HIDDEN, RecordedPhone, channel_on, jid, message_event
-from tinyagi.channels.chat import Chat
 from tinyagi.channels.port import ChannelError, ChannelMessage, DeliveryError, FilePart, Part
 from tinyagi.channels.whatsapp import linked
+from tinyagi.domain.chats import Chat
 
 ADA = Chat("7")
 GROUP = jid("120363041234567890", "g.us")

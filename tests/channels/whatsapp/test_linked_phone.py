@@ -23,7 +23,6 @@ from neonize.proto.Neonize_pb2 import (
 from neonize.proto.waE2E.WAWebProtobufsE2E_pb2 import Message as Content
 
 from tests.channels.whatsapp.recorded_phone import RecordedPhone, channel_on, jid, message_event
-from tinyagi.channels.chat import Chat
 from tinyagi.channels.port import ChannelError, ChannelMessage, NotConfigured
 from tinyagi.channels.whatsapp import linked
 from tinyagi.channels.whatsapp.channel import whatsapp_channel
@@ -32,6 +31,7 @@ from tinyagi.channels.whatsapp.linked import LinkedChannel
 from tinyagi.channels.whatsapp.phone import Handlers, NeonizePhone, PhoneError
 from tinyagi.channels.whatsapp.qr import half_blocks
 from tinyagi.channels.whatsapp.spool import Spool, SpoolFull
+from tinyagi.domain.chats import Chat
 
 ADA = Chat("7")
 GROUP = jid("120363041234567890", "g.us")

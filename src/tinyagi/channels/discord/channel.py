@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Final, NotRequired, TypedDict
 
-from tinyagi.channels.chat import Chat
 from tinyagi.channels.discord.attachments import Downloads
 from tinyagi.channels.discord.client import Client
 from tinyagi.channels.discord.commands import register
@@ -20,6 +19,7 @@ from tinyagi.channels.discord.manifest import MANIFEST, SEND_LIMIT
 from tinyagi.channels.discord.marks import Marks
 from tinyagi.channels.discord.settings import parse
 from tinyagi.channels.port import ChannelError, DeliveryError, FilePart, Manifest, Part, Receive
+from tinyagi.domain.chats import Chat
 
 _log: Final = logging.getLogger(__name__)
 _CONNECT_SECONDS: Final = 60

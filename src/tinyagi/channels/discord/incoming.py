@@ -3,11 +3,11 @@
 import re
 from typing import Final
 
-from tinyagi.channels.chat import Chat
 from tinyagi.channels.discord.attachments import Downloads
 from tinyagi.channels.discord.commands import command_text
 from tinyagi.channels.discord.library import discord
 from tinyagi.channels.port import ChannelMessage
+from tinyagi.domain.chats import Chat
 
 _COMMAND_SIGN: Final = "c"
 """Before the number of a command's id: Discord has no message of that id to reply to."""

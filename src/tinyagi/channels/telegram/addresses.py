@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from telegram import Message
 
-from tinyagi.channels.chat import Chat
 from tinyagi.channels.port import DeliveryError
+from tinyagi.domain.chats import Chat
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,6 @@ from telegram import InputFile, LinkPreviewOptions, Message, ReplyParameters, Us
 from telegram.constants import ChatAction, ParseMode
 from telegram.error import BadRequest, ChatMigrated, TelegramError
 
-from tinyagi.channels.chat import Chat
 from tinyagi.channels.port import COMMANDS, DeliveryError, FilePart, Manifest, NotConfigured, Part, Receive
 from tinyagi.channels.telegram import utf16
 from tinyagi.channels.telegram.addresses import Target, id_of, parse_id, target_of
@@ -33,6 +32,7 @@ from tinyagi.channels.telegram.formatting import to_html
 from tinyagi.channels.telegram.handover import Handover
 from tinyagi.channels.telegram.incoming import read
 from tinyagi.channels.telegram.manifest import MANIFEST
+from tinyagi.domain.chats import Chat
 
 _log: Final = logging.getLogger(__name__)
 _T = TypeVar("_T")

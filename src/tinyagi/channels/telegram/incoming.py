@@ -5,11 +5,11 @@ from typing import Final
 
 from telegram import Message, MessageEntity, User
 
-from tinyagi.channels.chat import Chat
 from tinyagi.channels.port import ChannelMessage
 from tinyagi.channels.telegram import utf16
 from tinyagi.channels.telegram.addresses import id_of, place_of
 from tinyagi.channels.telegram.attachments import Downloads, file_of
+from tinyagi.domain.chats import Chat
 
 _AFTER_A_NAME: Final = " \t,:;\n"
 _UNFIT: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")

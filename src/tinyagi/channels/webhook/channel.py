@@ -16,7 +16,6 @@ from typing import Final
 import httpx
 import msgspec
 
-from tinyagi.channels.chat import Chat
 from tinyagi.channels.listener import Answer, Place, Request, listener
 from tinyagi.channels.port import (
     Attachment,
@@ -31,6 +30,7 @@ from tinyagi.channels.port import (
 from tinyagi.channels.turns import Turns
 from tinyagi.channels.webhook.manifest import DEFAULT_PORT, MANIFEST
 from tinyagi.channels.webhook.signing import Refused, checked_id, secrets_of, signed_headers
+from tinyagi.domain.chats import Chat
 
 log = logging.getLogger(__name__)
 

@@ -12,7 +12,6 @@ from typing import Final
 
 import msgspec
 
-from tinyagi.channels.chat import Chat
 from tinyagi.channels.listener import Answer, Place, Request, listener
 from tinyagi.channels.port import (
     Attachment,
@@ -32,6 +31,7 @@ from tinyagi.channels.whatsapp.graph_errors import status_sentence
 from tinyagi.channels.whatsapp.manifest import DEFAULT_API, DEFAULT_PORT, MANIFEST
 from tinyagi.channels.whatsapp.media import MEGABYTE, outgoing
 from tinyagi.channels.whatsapp.message_ids import MessageIds, Recent
+from tinyagi.domain.chats import Chat
 
 log = logging.getLogger(__name__)
 

@@ -25,7 +25,6 @@ from neonize.proto.Neonize_pb2 import Message as MessageEvent
 from neonize.proto.waE2E.WAWebProtobufsE2E_pb2 import ContextInfo, ExtendedTextMessage
 from neonize.proto.waE2E.WAWebProtobufsE2E_pb2 import Message as Content
 
-from tinyagi.channels.chat import Chat
 from tinyagi.channels.port import (
     Attachment,
     ChannelError,
@@ -46,6 +45,7 @@ from tinyagi.channels.whatsapp.message_ids import Recent
 from tinyagi.channels.whatsapp.phone import Handlers, Identity, NeonizePhone, Phone, PhoneError
 from tinyagi.channels.whatsapp.qr import QrFile
 from tinyagi.channels.whatsapp.spool import Spool
+from tinyagi.domain.chats import Chat
 
 log = logging.getLogger(__name__)
 

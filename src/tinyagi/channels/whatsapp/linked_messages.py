@@ -10,8 +10,8 @@ from neonize.proto.Neonize_pb2 import Message as MessageEvent
 from neonize.proto.waE2E.WAWebProtobufsE2E_pb2 import ContextInfo
 from neonize.proto.waE2E.WAWebProtobufsE2E_pb2 import Message as Content
 
-from tinyagi.channels.chat import Chat
 from tinyagi.channels.whatsapp.media import incoming_name
+from tinyagi.domain.chats import Chat
 
 _PEOPLE: Final = "s.whatsapp.net"
 _HIDDEN: Final = "lid"

@@ -2,19 +2,19 @@
 -- channel's sender id; without one, by one of their names. Rooms have names only.
 
 -- name: sightings
--- Every channel, name and id under which rows or events mention this name or id.
-SELECT channel, sender, sender_id FROM messages WHERE sender = :sender OR sender_id = :sender_id
-UNION SELECT channel, sender, sender_id FROM responses WHERE sender = :sender OR sender_id = :sender_id
+-- Every channel, name and id under which rows or events mention this name or id. A person has an address in every group.
+SELECT channel, sender, sender_id FROM messages WHERE sender = :sender OR person_of(channel, sender_id) = :sender_id
+UNION SELECT channel, sender, sender_id FROM responses WHERE sender = :sender OR person_of(channel, sender_id) = :sender_id
 UNION SELECT channel, sender, NULL FROM agent_messages WHERE role = 'user' AND sender = :sender
 UNION SELECT :room, from_agent, NULL FROM chat_messages WHERE from_agent = :sender
-UNION SELECT channel, sender, sender_id FROM pairing_requests WHERE sender = :sender OR sender_id = :sender_id
-UNION SELECT channel, sender, sender_id FROM paired_senders WHERE sender = :sender OR sender_id = :sender_id
+UNION SELECT channel, sender, sender_id FROM pairing_requests WHERE sender = :sender OR person_of(channel, sender_id) = :sender_id
+UNION SELECT channel, sender, sender_id FROM paired_senders WHERE sender = :sender OR person_of(channel, sender_id) = :sender_id
 UNION SELECT who ->> 'channel', who ->> 'sender', who ->> 'sender_id' FROM (
   SELECT CASE type WHEN 'message_received' THEN payload -> 'message' WHEN 'response_ready' THEN payload -> 'response'
          ELSE payload -> 'row' END AS who
   FROM events WHERE (type = 'message_received' OR type = 'response_ready' OR type = 'row_imported')
     AND json_valid(payload))
-WHERE (who ->> 'sender' = :sender AND ifnull(who ->> 'role', 'user') = 'user') OR who ->> 'sender_id' = :sender_id;
+WHERE (who ->> 'sender' = :sender AND ifnull(who ->> 'role', 'user') = 'user') OR person_of(who ->> 'channel', who ->> 'sender_id') = :sender_id;
 
 -- name: former_erasures
 SELECT DISTINCT target FROM audit_log WHERE action = :action;
@@ -25,11 +25,11 @@ SELECT channel FROM messages UNION SELECT channel FROM agent_messages UNION SELE
 -- name: messages_of_person
 -- From the rows that are left and from the events, which outlive them.
 SELECT message_id FROM messages
-WHERE (channel = :channel AND (sender_id = :sender_id
+WHERE (channel = :channel AND (person_of(channel, sender_id) = :sender_id
                                OR (sender_id IS NULL AND sender IN (SELECT value FROM json_each(:names)))))
    OR (channel = :room AND sender IN (SELECT value FROM json_each(:names)))
 UNION SELECT message_id FROM responses
-WHERE channel = :channel AND (sender_id = :sender_id
+WHERE channel = :channel AND (person_of(channel, sender_id) = :sender_id
                               OR (sender_id IS NULL AND sender IN (SELECT value FROM json_each(:names))))
 UNION SELECT ifnull(message_id, who ->> 'message_id') FROM (
   SELECT message_id, CASE type WHEN 'message_received' THEN payload -> 'message'
@@ -39,7 +39,7 @@ UNION SELECT ifnull(message_id, who ->> 'message_id') FROM (
     AND payload ->> 'table' IS NOT 'agent_messages' AND payload ->> 'table' IS NOT 'chat_messages')
 WHERE ifnull(message_id, who ->> 'message_id') IS NOT NULL
   AND ((who ->> 'channel' = :channel
-        AND (who ->> 'sender_id' = :sender_id
+        AND (person_of(who ->> 'channel', who ->> 'sender_id') = :sender_id
              OR (who ->> 'sender_id' IS NULL AND who ->> 'sender' IN (SELECT value FROM json_each(:names)))))
        OR (who ->> 'channel' = :room AND who ->> 'sender' IN (SELECT value FROM json_each(:names))));
 
@@ -97,9 +97,12 @@ SELECT * FROM response_rows WHERE status = 'pending' AND message_id IN (SELECT v
 
 -- name: rename_message_sender
 UPDATE messages SET sender = :pseudonym, sender_id = CASE WHEN sender_id IS NULL THEN NULL ELSE :pseudonym END
-WHERE (channel = :channel AND (sender_id = :sender_id
+WHERE (channel = :channel AND (person_of(channel, sender_id) = :sender_id
                                OR (sender_id IS NULL AND sender IN (SELECT value FROM json_each(:names)))))
    OR (channel = :room AND sender IN (SELECT value FROM json_each(:names)));
+
+-- name: threads_of_messages
+SELECT DISTINCT thread FROM messages;
 
 -- name: rename_thread
 UPDATE messages SET thread = :to WHERE thread = :thread;
@@ -111,7 +114,7 @@ WHERE message_id IN (SELECT value FROM json_each(:messages));
 
 -- name: rename_response_sender
 UPDATE responses SET sender = :pseudonym, sender_id = CASE WHEN sender_id IS NULL THEN NULL ELSE :pseudonym END
-WHERE channel = :channel AND (sender_id = :sender_id
+WHERE channel = :channel AND (person_of(channel, sender_id) = :sender_id
                               OR (sender_id IS NULL AND sender IN (SELECT value FROM json_each(:names))));
 
 -- name: redact_responses
