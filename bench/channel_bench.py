@@ -69,7 +69,8 @@ async def process(*command: str, **environment: str) -> AsyncIterator[None]:
     try:
         yield
     finally:
-        running.terminate()
+        with contextlib.suppress(ProcessLookupError):
+            running.terminate()
         await running.wait()
 
 

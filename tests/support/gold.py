@@ -9,6 +9,7 @@ from decimal import ROUND_HALF_UP, Decimal
 from typing import Any, Final
 
 from tests.support.expected_silver import ExpectedSilver, Row, day_of, elapsed, expected_silver
+from tinyagi.domain.chats import person_of
 from tinyagi.domain.events import RecordedEvent
 from tinyagi.domain.messages import ROOM_CHANNEL
 
@@ -137,6 +138,11 @@ def _critical_path(ordered: Sequence[Row]) -> int:
     return max(lengths.values())
 
 
+def _person(row: Row) -> str:
+    name: str = row["sender"]
+    return person_of(row["channel"], row["sender_id"]) or name
+
+
 def _is_from_person(row: Row) -> bool:
     return row["channel"] not in PROGRAM and not row["message_id"].startswith("schedule_")
 
@@ -169,7 +175,9 @@ def _channel_daily(expected: ExpectedSilver) -> list[Row]:
             "channel": channel,
             "date": day,
             "messages": len(asked := sent.get((channel, day), [])),
-            "people": len({row["sender_id"] or row["sender"] for row in asked if _is_from_person(row)}),
+            "people": len(
+                {person_of(row["channel"], row["sender_id"]) or row["sender"] for row in asked if _is_from_person(row)}
+            ),
             "completed": _how_many(asked, "status", "completed"),
             "dead": _how_many(asked, "status", "dead"),
             "latency_p50": percentile(_each(asked, "latency_ms"), 50),

@@ -30,6 +30,9 @@ class SendMessage(Model):
     files: Annotated[tuple[str, ...], Field(max_length=100, description="Paths in the home's files folder.")] = ()
     priority: Annotated[int, Field(ge=-1, le=1_000, description="Higher runs earlier, never within a thread.")] = 0
     delay_seconds: Annotated[float, Field(ge=0, le=LONGEST_DELAY, description="Seconds before it may run.")] = 0
+    paired_only: Annotated[
+        bool, Field(description="Store it only if its sender is paired on the channel; otherwise 403 with a code.")
+    ] = False
 
 
 class MessageSent(Model):
@@ -51,6 +54,13 @@ class DuplicateError(Error):
     """This messageId is stored already; the first message counts."""
 
     message_id: str
+
+
+class NotPairedError(Error):
+    """The request is not allowed. With `isNew`, its sender may not write on the channel yet and got a code."""
+
+    code: Annotated[str | None, Field(description="Null when too many codes are pending.")] = None
+    is_new: Annotated[bool, Field(description="True for the first message: the channel sends the code once.")] = False
 
 
 class ResponseRow(Model):
@@ -97,6 +107,12 @@ class ResponseSent(Model):
 
     ok: bool = True
     message_id: str
+
+
+class Delivered(Model):
+    """Responses that a channel has delivered."""
+
+    ids: Annotated[tuple[int, ...], Field(max_length=1_000)]
 
 
 class DeliveryFailed(Model):

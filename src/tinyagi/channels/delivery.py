@@ -61,6 +61,8 @@ class Delivery:
         self._downloads = downloads
         self._delivered = delivered
         self._news = asyncio.Event()
+        self._deliveries = asyncio.Event()
+        self._unacknowledged: dict[int, asyncio.Future[bool]] = {}
         self._chats: dict[str, list[PendingResponse]] = {}
         """Responses in hand by chat; a chat is listed while its task works."""
 
@@ -71,6 +73,7 @@ class Delivery:
     async def run(self) -> None:
         """Deliver until cancelled."""
         async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._acknowledge_all())
             while True:
                 self._news.clear()
                 for chat in await self._fetch():
@@ -128,15 +131,27 @@ class Delivery:
         return False
 
     async def _acknowledge(self, response: int) -> bool:
-        try:
-            await self._client.responses.ack(response)
-        except NotFoundError:
-            # It was given up or removed meanwhile; the person has it all the same.
-            return True
-        except ClientError as error:
-            log.debug("response %d is delivered and not acknowledged yet: %s", response, error)
-            return False
-        return True
+        """True once the daemon has noted the delivery; False when it could not, then the next look repeats it."""
+        done: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._unacknowledged[response] = done
+        self._deliveries.set()
+        return await done
+
+    async def _acknowledge_all(self) -> None:
+        """Acknowledge deliveries together: those that finish during a call wait for the next one."""
+        while True:
+            await self._deliveries.wait()
+            self._deliveries.clear()
+            waiting, self._unacknowledged = self._unacknowledged, {}
+            is_noted = True
+            try:
+                await self._client.responses.ack_all(list(waiting))
+            except ClientError as error:
+                log.debug("%d deliveries are not acknowledged yet: %s", len(waiting), error)
+                is_noted = False
+            for done in waiting.values():
+                if not done.done():
+                    done.set_result(is_noted)
 
     async def _fail(self, response: PendingResponse, error: DeliveryError) -> None:
         log.warning("response %d was not delivered: %s", response.id, one_line(str(error)))

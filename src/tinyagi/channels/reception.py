@@ -9,13 +9,12 @@ from secrets import token_hex
 from typing import Final, TypeVar
 from zlib import crc32
 
-from tinyagi.api.channels import SenderChecked
 from tinyagi.api.messages import SendMessage
 from tinyagi.channels import commands
 from tinyagi.channels.commands import Commands
 from tinyagi.channels.port import Attachment, Channel, ChannelError, ChannelMessage, DeliveryError, Part
 from tinyagi.client.client import AsyncClient
-from tinyagi.client.errors import ClientError, ConflictError, Rejected, TooManyRequests
+from tinyagi.client.errors import ClientError, ConflictError, NotPaired, Rejected, TooManyRequests
 from tinyagi.domain.chats import Chat
 from tinyagi.domain.texts import one_line
 
@@ -54,15 +53,10 @@ class Reception:
         """Store a message or answer it; waits as long as the daemon is away, because the platform then repeats it."""
         if not self._may_continue(message):
             return
-        checked = await self._persist(
-            lambda: self._client.pairing.check(
-                self._channel.manifest.id, message.chat.person, one_line(message.name, LONGEST_NAME) or "someone"
-            )
-        )
-        if not checked.approved:
-            await self._introduce(message, checked)
-            return
         command = None if message.attachments else commands.parse(message.text)
+        # A plain message is checked and stored by one call.
+        if (command is not None or message.attachments) and not await self._is_paired(message):
+            return
         if command is not None:
             await self._say(message, await self._commands.run(command, message.chat))
             return
@@ -82,14 +76,23 @@ class Reception:
             log.warning("%d messages of bots in a row in %s: ignoring bots until a person writes", count, place)
         return count <= MAX_BOT_MESSAGES
 
-    async def _introduce(self, message: ChannelMessage, checked: SenderChecked) -> None:
+    async def _is_paired(self, message: ChannelMessage) -> bool:
+        """True when the person may write; otherwise they get their code."""
+        checked = await self._persist(
+            lambda: self._client.pairing.check(self._channel.manifest.id, message.chat.person, _name(message))
+        )
+        if not checked.approved:
+            await self._introduce(message, checked.code, is_new=checked.is_new)
+        return checked.approved
+
+    async def _introduce(self, message: ChannelMessage, code: str | None, *, is_new: bool) -> None:
         """Send an unknown person their code, once. Nothing of the message is kept."""
-        if checked.code is None or not checked.is_new or message.is_from_bot:
+        if code is None or not is_new or message.is_from_bot:
             return
         await self._say(
             message,
-            f"I do not know you yet. Your code is {checked.code}. The owner allows you to write with: "
-            f"tinyagi pairing approve {checked.code}",
+            f"I do not know you yet. Your code is {code}. The owner allows you to write with: "
+            f"tinyagi pairing approve {code}",
         )
 
     async def _submit(self, message: ChannelMessage) -> None:
@@ -101,15 +104,19 @@ class Reception:
         request = SendMessage(
             message=message.text,
             channel=self._channel.manifest.id,
-            sender=one_line(message.name, LONGEST_NAME) or "someone",
+            sender=_name(message),
             sender_id=message.chat.address,
             message_id=f"{self._channel.manifest.id}_{message.id}",
             files=tuple(files),
+            paired_only=True,
         )
         try:
             sent = await self._persist(lambda: self._client.send(request))
         except ConflictError:
             # The platform repeated a message that is stored already.
+            return
+        except NotPaired as error:
+            await self._introduce(message, error.code, is_new=error.is_new)
             return
         except Rejected as error:
             await self._say(message, f"This message was not accepted: {error}")
@@ -175,6 +182,10 @@ class Reception:
                 log.debug("waiting for the daemon: %s", error)
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, _LONGEST_PAUSE)
+
+
+def _name(message: ChannelMessage) -> str:
+    return one_line(message.name, LONGEST_NAME) or "someone"
 
 
 def _too_large(size: int, limit: int) -> str:

@@ -1,6 +1,6 @@
 """Every REST call of the API, one class per noun. `AsyncClient` has an instance of each."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -47,7 +47,15 @@ from tinyagi.api.channels import (
 from tinyagi.api.conversations import Conversation, HistoryLine, Recalled, Trace
 from tinyagi.api.daemon import Applied, Restarting
 from tinyagi.api.files import FileStored
-from tinyagi.api.messages import DeliveryFailed, DeliveryNoted, PendingResponse, ResponseRow, ResponseSent, SendResponse
+from tinyagi.api.messages import (
+    Delivered,
+    DeliveryFailed,
+    DeliveryNoted,
+    PendingResponse,
+    ResponseRow,
+    ResponseSent,
+    SendResponse,
+)
 from tinyagi.api.queue import (
     CancelledMessage,
     DeadMessage,
@@ -318,6 +326,10 @@ class ResponseCalls(_Calls):
 
     async def ack(self, response: int) -> None:
         await self._transport.post(f"/api/responses/{segment(response)}/ack", Ok)
+
+    async def ack_all(self, responses: Sequence[int]) -> None:
+        """Acknowledge several responses by one call; those that were given up meanwhile are skipped."""
+        await self._transport.post("/api/responses/ack", Ok, Delivered(ids=tuple(responses)))
 
     async def fail(
         self, response: int, reason: str, *, is_final: bool = False, retry_after: float | None = None

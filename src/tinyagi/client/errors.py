@@ -44,6 +44,15 @@ class Rejected(ClientError):
     """400, 403, 405, 413, 415: the request is invalid or not allowed; nothing was changed."""
 
 
+class NotPaired(Rejected):
+    """403: the sender may not write on this channel; the code is for the owner."""
+
+    def __init__(self, sentence: str, code: str | None, *, is_new: bool) -> None:
+        super().__init__(sentence)
+        self.code = code
+        self.is_new = is_new
+
+
 class NotFoundError(ClientError):
     """404: not found."""
 

@@ -13,11 +13,13 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError
 
 from tinyagi.api.base import Error
+from tinyagi.api.messages import NotPairedError
 from tinyagi.client.errors import (
     ClientError,
     ConflictError,
     ConnectionLost,
     NotFoundError,
+    NotPaired,
     NotRunning,
     NotTinyAGI,
     Rejected,
@@ -36,6 +38,8 @@ _TIMEOUT: Final = httpx.Timeout(30, connect=5)
 _FILE: Final = httpx.Timeout(120, connect=5)
 _CHUNK: Final = 256 * 1024
 _BYTES: Final = "application/octet-stream"
+_LIMITS: Final = httpx.Limits(max_connections=200, max_keepalive_connections=200)
+"""As many callers at once keep their connections; httpx would close all but 20 after each call."""
 _JSON: Final = {"Content-Type": "application/json"}
 _DEFAULT_MAX_BODY: Final = 1_048_576
 """The default of `server.max_body_bytes`."""
@@ -62,7 +66,9 @@ class Transport:
         if client_name:
             headers["X-TinyAGI-Client"] = client_name
         # The daemon is on this machine or at an explicit address, so ignore proxies of the environment.
-        self._http = httpx.AsyncClient(base_url=self.url, headers=headers, timeout=_TIMEOUT, trust_env=False)
+        self._http = httpx.AsyncClient(
+            base_url=self.url, headers=headers, timeout=_TIMEOUT, trust_env=False, limits=_LIMITS
+        )
 
     async def close(self) -> None:
         await self._http.aclose()
@@ -171,6 +177,8 @@ class Transport:
             sentence = Error.model_validate_json(response.content).error
         except ValidationError:
             raise NotTinyAGI(self.url, f"status {status} without an error message") from None
+        if status == 403 and (refused := _not_paired(response.content)) is not None:
+            raise refused
         if status == 429:
             raise TooManyRequests(sentence, _seconds(response.headers.get("retry-after", "")))
         raise _ERRORS.get(status, ServerFault)(sentence)
@@ -184,6 +192,15 @@ async def _bytes_of(file: Path) -> AsyncIterator[bytes]:
     with file.open("rb") as opened:
         while chunk := await asyncio.to_thread(opened.read, _CHUNK):
             yield chunk
+
+
+def _not_paired(body: bytes) -> NotPaired | None:
+    try:
+        found = NotPairedError.model_validate_json(body)
+    except ValidationError:
+        return None
+    is_about_pairing = "is_new" in found.model_fields_set
+    return NotPaired(found.error, found.code, is_new=found.is_new) if is_about_pairing else None
 
 
 def segment(text: str | int) -> str:

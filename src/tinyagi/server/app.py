@@ -52,7 +52,10 @@ def create_app(services: Services, configured: ServerSettings, token: str | None
     """Build the whole application behind one guard."""
     checked_token = None if token is None else Token(token, services.home.logout_file)
     messages = MessageEndpoint(
-        services.engine.inbox, RateLimit(configured.messages_per_minute), services.metrics.request
+        services.engine.inbox,
+        services.store.pairing,
+        RateLimit(configured.messages_per_minute),
+        services.metrics.request,
     )
     dispatcher = _Dispatcher(
         fast={("POST", PATH): messages, ("GET", STREAM): EventStream(services.hub, services.store)},

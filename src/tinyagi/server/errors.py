@@ -69,12 +69,19 @@ _JSON_HEADERS: Final = (
 
 
 class HttpRefusal(TinyAGIError):
-    """A refusal by the server itself, with its status and headers."""
+    """A refusal by the server itself, with its status and headers, and further fields of its body."""
 
-    def __init__(self, status: int, reason: str, headers: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        status: int,
+        reason: str,
+        headers: Mapping[str, str] | None = None,
+        fields: Mapping[str, object] | None = None,
+    ) -> None:
         super().__init__(reason)
         self.status = status
         self.headers = dict(headers or {})
+        self.fields = dict(fields or {})
 
 
 def internal_error() -> HttpRefusal:
@@ -94,9 +101,11 @@ def status_of(error: TinyAGIError) -> int:
 
 
 def error_body(error: TinyAGIError) -> bytes:
-    body = {"error": clean(str(error))}
+    body: dict[str, object] = {"error": clean(str(error))}
     if isinstance(error, DuplicateMessage):
         body["messageId"] = error.message_id
+    if isinstance(error, HttpRefusal):
+        body |= error.fields
     return msgspec.json.encode(body)
 
 

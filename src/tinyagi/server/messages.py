@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from starlette.types import Receive, Scope, Send
 
 from tinyagi.api.messages import SendMessage
+from tinyagi.domain.chats import person_of
 from tinyagi.domain.errors import TinyAGIError
 from tinyagi.domain.messages import CHAT_CHANNELS
 from tinyagi.engine.inbox import Inbox, Incoming, Submitted
@@ -18,6 +19,7 @@ from tinyagi.server.access import RateLimit
 from tinyagi.server.agent_scope import caller_of, check_channel
 from tinyagi.server.errors import NO_HEADERS, HttpRefusal, internal_error, malformed, parts_of, send_json
 from tinyagi.settings.environment import is_loopback
+from tinyagi.store.pairing import PairingStore
 
 log = logging.getLogger(__name__)
 
@@ -33,15 +35,19 @@ _encode = msgspec.json.Encoder().encode
 class MessageEndpoint:
     """A plain ASGI endpoint: FastAPI's routing and validation cost more than the group commit behind them."""
 
-    def __init__(self, inbox: Inbox, limit: RateLimit, observe: Observe) -> None:
+    def __init__(self, inbox: Inbox, pairing: PairingStore, limit: RateLimit, observe: Observe) -> None:
         self._inbox = inbox
+        self._pairing = pairing
         self._limit = limit
         self._observe = observe
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         began = time.perf_counter()
         try:
-            sent = await self._inbox.submit(self._parse(scope, await _read_body(receive)))
+            request = self._checked(scope, await _read_body(receive))
+            if request.paired_only:
+                await self._require_pairing(request)
+            sent = await self._inbox.submit(_incoming(request))
             status, body, headers = 200, _accepted(sent), NO_HEADERS
         except TinyAGIError as error:
             status, body, headers = parts_of(error)
@@ -51,23 +57,26 @@ class MessageEndpoint:
         await send_json(send, status, body, headers)
         self._observe(PATH, status, time.perf_counter() - began)
 
-    def _parse(self, scope: Scope, body: bytes) -> Incoming:
+    def _checked(self, scope: Scope, body: bytes) -> SendMessage:
         request = _validate(body)
         agent = caller_of(scope)
         if agent is not None:
             check_channel(scope, request.channel)
             request = request.model_copy(update={"sender": agent, "sender_id": None})
         self._check_rate(scope, request)
-        return Incoming(
-            request.message,
-            request.agent or None,
-            request.channel,
-            request.sender,
-            request.sender_id,
-            request.message_id,
-            request.files,
-            request.priority,
-            timedelta(seconds=request.delay_seconds) if request.delay_seconds else NO_DELAY,
+        return request
+
+    async def _require_pairing(self, request: SendMessage) -> None:
+        """Raise HttpRefusal with a code unless the person may write."""
+        person = person_of(request.channel, request.sender_id) or request.sender
+        if await self._pairing.is_approved(request.channel, person, request.sender):
+            return
+        asked = await self._pairing.ask(request.channel, person, request.sender)
+        code, is_new = (None, False) if asked is None else (asked[0].code, asked[1])
+        raise HttpRefusal(
+            403,
+            f"{request.sender} may not write on {request.channel} yet. Approve the code: tinyagi pairing approve",
+            fields={"code": code, "isNew": is_new},
         )
 
     def _check_rate(self, scope: Scope, request: SendMessage) -> None:
@@ -81,6 +90,20 @@ class MessageEndpoint:
                 f"{request.sender} sends too many messages; try again in {wait} s or raise server.messages_per_minute.",
                 {"retry-after": str(wait)},
             )
+
+
+def _incoming(request: SendMessage) -> Incoming:
+    return Incoming(
+        request.message,
+        request.agent or None,
+        request.channel,
+        request.sender,
+        request.sender_id,
+        request.message_id,
+        request.files,
+        request.priority,
+        timedelta(seconds=request.delay_seconds) if request.delay_seconds else NO_DELAY,
+    )
 
 
 def _accepted(sent: Submitted) -> bytes:

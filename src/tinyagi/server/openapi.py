@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from starlette.responses import RedirectResponse
 
 from tinyagi.api.base import MAX_INTEGER, Error
-from tinyagi.api.messages import DuplicateError, MessageSent, SendMessage
+from tinyagi.api.messages import DuplicateError, MessageSent, NotPairedError, SendMessage
 from tinyagi.server.errors import COMMON, MEANINGS, HttpRefusal
 
 DESCRIPTION: Final = (
@@ -49,7 +49,7 @@ def document(app: FastAPI) -> dict[str, Any]:
     if app.openapi_schema is None:
         schema = get_openapi(title=app.title, version=app.version, description=DESCRIPTION, routes=app.routes)
         schemas = schema.setdefault("components", {}).setdefault("schemas", {})
-        for model in (SendMessage, MessageSent, DuplicateError, Error):
+        for model in (SendMessage, MessageSent, DuplicateError, NotPairedError, Error):
             _add_schema(schemas, model)
         for name in ("HTTPValidationError", "ValidationError"):
             schemas.pop(name, None)
@@ -80,6 +80,7 @@ def _send_message() -> dict[str, Any]:
             "200": {"description": "The message is stored.", "content": _json(MessageSent)},
             "409": {"description": MEANINGS[409], "content": _json(DuplicateError)},
             **_errors(*COMMON, 413, 415),
+            "403": {"description": MEANINGS[403], "content": _json(NotPairedError)},
         },
     }
 

@@ -64,7 +64,7 @@ class Eraser:
         self._sql = load_statements()
         try:
             self._connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOMUTEX)
-            self._connection.create_scalar_function("person_of", person_of, 2, deterministic=True)
+            self._connection.create_scalar_function("person_of", _person_of, 2, deterministic=True)
         except apsw.Error as error:
             raise store_error(error, path, path.parent / "backups") from error
         try:
@@ -253,6 +253,11 @@ def _person_parameters(identity: Identity) -> dict[str, object]:
         "names": _json(identity.names),
         "room": ROOM_CHANNEL,
     }
+
+
+def _person_of(*values: object) -> str | None:
+    channel, sender_id = (value if isinstance(value, str) else None for value in values)
+    return person_of(channel, sender_id)
 
 
 def _json(values: Collection[str | int]) -> str:

@@ -14,7 +14,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from tinyagi.domain.erasure import Erasure, Identity, Person, Redaction, Scope, SenderAlias
-from tinyagi.domain.messages import PLATFORM_CHANNELS, ROOM_CHANNEL
+from tinyagi.domain.messages import ROOM_CHANNEL
 from tinyagi.domain.responses import paths_in
 from tinyagi.pipeline.delta.commit import Change, commit
 from tinyagi.pipeline.delta.optimize import vacuum
@@ -28,6 +28,7 @@ from tinyagi.pipeline.manifest import LOG, Pin, write_manifest
 from tinyagi.pipeline.spark.lake_session import Inspected, LakeSession, WritePlan
 from tinyagi.pipeline.tables.catalog import ERASURES, EVENTS
 from tinyagi.pipeline.tables.schema import arrow_schema
+from tinyagi.pipeline.transform.columns import person as person_column
 from tinyagi.pipeline.transform.columns import spark_schema
 from tinyagi.pipeline.transform.parsed_events import parsed_events
 from tinyagi.pipeline.transform.rows import apply
@@ -52,7 +53,7 @@ class LakeEraser:
     def sightings(self, person: Person) -> frozenset[SenderAlias]:
         """Every channel, name and id under which events mention a person who may be meant."""
         rows = self._named()
-        is_meant = _person() == F.lit(person.sender_id)
+        is_meant = person_column() == F.lit(person.sender_id)
         if person.sender_id is None:
             is_meant = (F.col("sender") == F.lit(person.sender)) & (F.coalesce("role", F.lit("user")) == "user")
         found = rows.where(is_meant & F.col("channel").isNotNull()).select("channel", "sender", "sender_id").distinct()
@@ -73,7 +74,7 @@ class LakeEraser:
         by_name = F.col("sender").isin(*names)
         has_sender = F.col("table").isNull() | F.col("table").isin("messages", "responses")
         in_chat = (F.col("channel") == identity.channel) & (
-            _person().eqNullSafe(F.lit(identity.sender_id or "")) | (F.col("sender_id").isNull() & by_name)
+            person_column().eqNullSafe(F.lit(identity.sender_id or "")) | (F.col("sender_id").isNull() & by_name)
         )
         in_room = (F.col("channel") == ROOM_CHANNEL) & by_name
         messages = _values(rows.where(has_sender & (in_chat | in_room)), "message_id")
@@ -261,9 +262,3 @@ def purge(lake: Lake) -> None:
 def _old_log_files(log: Path, version: int) -> Iterable[Path]:
     """Commits and checkpoints of earlier versions."""
     return [file for file in log.iterdir() if file.name[:20].isdigit() and int(file.name[:20]) < version]
-
-
-def _person() -> Column:
-    """The person behind a sender id: `domain.chats.person_of` as a column."""
-    is_platform = F.col("channel").isin(*sorted(PLATFORM_CHANNELS))
-    return F.when(is_platform, F.substring_index("sender_id", "#", 1)).otherwise(F.col("sender_id"))

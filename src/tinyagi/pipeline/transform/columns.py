@@ -8,6 +8,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from tinyagi.domain.instants import DAY_MS
+from tinyagi.domain.messages import PLATFORM_CHANNELS
 from tinyagi.pipeline.tables.gold import HISTOGRAM_EDGES
 from tinyagi.pipeline.tables.model import FIRST_DATE, FIRST_INSTANT, LAST_DATE, LAST_INSTANT, Table
 from tinyagi.pipeline.tables.schema import arrow_schema
@@ -34,6 +35,12 @@ def arrival_day(ms: Column, now: int) -> Column:
 def conversation_day(conversation_started_at: Column) -> Column:
     """The day of a conversation, at most the day of the event: no conversation starts after its events."""
     return F.least(day_of(conversation_started_at), F.col("date"))
+
+
+def person() -> Column:
+    """The person behind `channel` and `sender_id`: `domain.chats.person_of` as a column."""
+    is_platform = F.col("channel").isin(*sorted(PLATFORM_CHANNELS))
+    return F.when(is_platform, F.substring_index("sender_id", "#", 1)).otherwise(F.col("sender_id"))
 
 
 def hour_of(timestamp: Column) -> Column:

@@ -20,6 +20,7 @@ from tinyagi.pipeline.transform.columns import (
     histogram,
     hour_of,
     percentile,
+    person,
     total,
     total_cost,
 )
@@ -78,7 +79,7 @@ def channel_daily(messages: DataFrame, responses: DataFrame) -> DataFrame:
     is_person = ~F.col("channel").isin(*PROGRAM_CHANNELS) & ~is_scheduled
     received = messages.groupBy("channel", "date").agg(
         F.count("*").alias("messages"),
-        F.count_distinct(F.when(is_person, F.coalesce("sender_id", "sender"))).alias("people"),
+        F.count_distinct(F.when(is_person, F.coalesce(person(), "sender"))).alias("people"),
         F.count_if(F.col("status") == "completed").alias("completed"),
         F.count_if(F.col("status") == "dead").alias("dead"),
         percentile("latency_ms", 50),

@@ -1,5 +1,7 @@
 """Responses to people: channels fetch them here and report whether they were delivered."""
 
+import asyncio
+from contextlib import suppress
 from datetime import timedelta
 from typing import Annotated
 
@@ -9,7 +11,16 @@ from pydantic import JsonValue
 from pydantic_core import PydanticSerializationError, to_json
 
 from tinyagi.api.base import ID, Ok
-from tinyagi.api.messages import DeliveryFailed, DeliveryNoted, PendingResponse, ResponseRow, ResponseSent, SendResponse
+from tinyagi.api.messages import (
+    Delivered,
+    DeliveryFailed,
+    DeliveryNoted,
+    PendingResponse,
+    ResponseRow,
+    ResponseSent,
+    SendResponse,
+)
+from tinyagi.domain.errors import NotFound
 from tinyagi.domain.ids import AgentId
 from tinyagi.domain.responses import NewResponse, Response
 from tinyagi.server.agent_scope import own_name, restricted_caller_of
@@ -51,6 +62,18 @@ async def send_response(services: ServicesDep, request: Request, new: SendRespon
         )
     )
     return ResponseSent(message_id=sent.message_id)
+
+
+@router.post("/api/responses/ack", response_model=Ok)
+async def ack_responses(services: ServicesDep, delivered: Delivered) -> Ok:
+    """Acknowledge several responses as delivered; those that were given up meanwhile are skipped."""
+
+    async def ack(response: int) -> None:
+        with suppress(NotFound):
+            await services.store.responses.ack(response)
+
+    await asyncio.gather(*map(ack, delivered.ids))
+    return Ok()
 
 
 @router.post("/api/responses/{response}/ack", response_model=Ok, responses=responses(404))
