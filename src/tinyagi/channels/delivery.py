@@ -23,6 +23,7 @@ from tinyagi.system.clock import wall_clock
 log = logging.getLogger(__name__)
 
 PAGE: Final = 200
+SENDS_AT_ONCE: Final = 8
 LONGEST_WAIT: Final = 60.0
 """Seconds of a platform's own wait that the relay sits out; a longer one counts as a failed delivery."""
 LAST_SEND: Final = 5.0
@@ -61,6 +62,7 @@ class Delivery:
         self._downloads = downloads
         self._delivered = delivered
         self._news = asyncio.Event()
+        self._sends = asyncio.Semaphore(SENDS_AT_ONCE)
         self._deliveries = asyncio.Event()
         self._unacknowledged: dict[int, asyncio.Future[bool]] = {}
         self._chats: dict[str, list[PendingResponse]] = {}
@@ -196,6 +198,10 @@ class Delivery:
             await self._send_and_record(key, send)
 
     async def _send_and_record(self, key: str, send: Callable[[], Awaitable[str]]) -> None:
+        async with self._sends:
+            await self._send_now(key, send)
+
+    async def _send_now(self, key: str, send: Callable[[], Awaitable[str]]) -> None:
         sending = asyncio.ensure_future(send())
         try:
             sent = await asyncio.shield(sending)

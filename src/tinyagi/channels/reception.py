@@ -23,6 +23,8 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 LONGEST_NAME: Final = 200
+CALLS_AT_ONCE: Final = 6
+"""With more connections, the HTTP client spends its time on choosing one."""
 MAX_ATTACHMENTS: Final = 20
 MAX_BOT_MESSAGES: Final = 10
 """Messages of other bots in a row, in one place: two bots that answer each other would never end."""
@@ -47,6 +49,7 @@ class Reception:
         self._downloads = downloads
         self._stored = stored
         self._commands = Commands(client, channel.manifest.id)
+        self._calls = asyncio.Semaphore(CALLS_AT_ONCE)
         self._bots: OrderedDict[str, int] = OrderedDict()
 
     async def receive(self, message: ChannelMessage) -> None:
@@ -111,7 +114,8 @@ class Reception:
             paired_only=True,
         )
         try:
-            sent = await self._persist(lambda: self._client.send(request))
+            async with self._calls:
+                sent = await self._persist(lambda: self._client.send(request))
         except ConflictError:
             # The platform repeated a message that is stored already.
             return

@@ -38,8 +38,6 @@ _TIMEOUT: Final = httpx.Timeout(30, connect=5)
 _FILE: Final = httpx.Timeout(120, connect=5)
 _CHUNK: Final = 256 * 1024
 _BYTES: Final = "application/octet-stream"
-_LIMITS: Final = httpx.Limits(max_connections=200, max_keepalive_connections=200)
-"""As many callers at once keep their connections; httpx would close all but 20 after each call."""
 _JSON: Final = {"Content-Type": "application/json"}
 _DEFAULT_MAX_BODY: Final = 1_048_576
 """The default of `server.max_body_bytes`."""
@@ -66,9 +64,7 @@ class Transport:
         if client_name:
             headers["X-TinyAGI-Client"] = client_name
         # The daemon is on this machine or at an explicit address, so ignore proxies of the environment.
-        self._http = httpx.AsyncClient(
-            base_url=self.url, headers=headers, timeout=_TIMEOUT, trust_env=False, limits=_LIMITS
-        )
+        self._http = httpx.AsyncClient(base_url=self.url, headers=headers, timeout=_TIMEOUT, trust_env=False)
 
     async def close(self) -> None:
         await self._http.aclose()
