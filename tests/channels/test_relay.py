@@ -1,6 +1,7 @@
 """The relay between a channel and the daemon: pairing, order, files, failures, restarts."""
 
 import asyncio
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,8 @@ import pytest
 from tests.channels.conftest import Front
 from tests.channels.memory_channel import MemoryChannel, Sent
 from tests.support.puppet import Gate
+from tinyagi.api.messages import PendingResponse
+from tinyagi.channels.delivery import Delivery
 from tinyagi.channels.journal import Journal
 from tinyagi.channels.port import ChannelError, DeliveryError
 from tinyagi.channels.progress import ProgressMode
@@ -79,6 +82,38 @@ async def test_answers_of_a_chat_keep_their_order_and_a_failing_chat_holds_no_ot
         await front.channel.write("@coder two", person="8")
         (other,) = await front.channel.until(1)
         assert (other.chat, other.text) == ("8", "echo: two")
+
+
+async def test_a_response_that_was_acknowledged_while_it_was_listed_is_not_delivered_again(front: Front) -> None:
+    """The list that the relay gets may be older than its own acknowledgement."""
+    for number in range(3):
+        await front.store.responses.send(NewResponse("telegram", "Ada", f"{number}", "7"))
+    front.home.channels.joinpath("telegram").mkdir()
+    async with front.client() as client:
+        with Journal(front.state / "journal.jsonl") as journal:
+            delivery = Delivery(front.channel, client, journal, front.state)
+            list_pending, lists = client.responses.pending, 0
+
+            async def slow_second_list(channel: str, *, limit: int | None = None) -> list[PendingResponse]:
+                nonlocal lists
+                lists += 1
+                found = await list_pending(channel, limit=limit)
+                if lists == 2:
+                    assert found, "it lists what is in hand"
+                    await front.until(lambda: _acked(front, 3))
+                return found
+
+            client.responses.pending = slow_second_list  # type: ignore[method-assign]
+            front.channel.after_send = lambda _: delivery.wake()
+            delivering = asyncio.create_task(delivery.run())
+            await front.until(lambda: _acked(front, 3))
+            await front.store.responses.send(NewResponse("telegram", "Ada", "last", "7"))
+            delivery.wake()
+            await front.channel.until(4)
+            delivering.cancel()
+            with suppress(asyncio.CancelledError):
+                await delivering
+    assert front.channel.texts == ["0", "1", "2", "last"]
 
 
 async def test_a_final_failure_is_not_retried_and_releases_the_chat(front: Front) -> None:

@@ -65,6 +65,8 @@ class Delivery:
         self._sends = asyncio.Semaphore(SENDS_AT_ONCE)
         self._deliveries = asyncio.Event()
         self._unacknowledged: dict[int, asyncio.Future[bool]] = {}
+        self._ended: set[int] = set()
+        self._held_chats: set[str] = set()
         self._chats: dict[str, list[PendingResponse]] = {}
         """Responses in hand by chat; a chat is listed while its task works."""
 
@@ -86,16 +88,19 @@ class Delivery:
 
     async def _fetch(self) -> list[str]:
         """Take the responses that are due; return the chats that have no task yet."""
+        # What ends during the call may still be in its answer, which is older by then.
+        self._ended.clear()
+        self._held_chats.clear()
         try:
             pending = await self._client.responses.pending(self._channel.manifest.id, limit=PAGE)
         except ClientError as error:
             log.debug("cannot fetch responses: %s", error)
             return []
-        in_hand = {response.id for responses in self._chats.values() for response in responses}
+        in_hand = {response.id for responses in self._chats.values() for response in responses} | self._ended
         new_chats = []
         for response in pending:
             address = response.sender_id or response.sender
-            if response.id in in_hand:
+            if response.id in in_hand or address in self._held_chats:
                 continue
             if address not in self._chats:
                 self._chats[address] = []
@@ -109,7 +114,9 @@ class Delivery:
             # A response stays in the list while it is delivered, so that it is not taken twice.
             while responses:
                 if not await self._deliver(responses[0], address):
+                    self._held_chats.add(address)
                     break
+                self._ended.add(responses[0].id)
                 del responses[0]
         finally:
             del self._chats[address]
