@@ -50,6 +50,32 @@ class MessageSent(Model):
     ] = None
 
 
+class SendMessages(Model):
+    """Several messages, stored independently of each other."""
+
+    messages: Annotated[tuple[SendMessage, ...], Field(min_length=1, max_length=100)]
+
+
+class MessageResult(Model):
+    """What a call of its own would have answered for this message."""
+
+    status: Annotated[int, Field(description="200: stored durably. 409: stored before.")]
+    error: str | None = None
+    message_id: str | None = None
+    conversation_id: str | None = None
+    message_ids: tuple[str, ...] | None = None
+    warning: str | None = None
+    code: str | None = None
+    is_new: bool | None = None
+    retry_after: Annotated[int | None, Field(description="Seconds to wait after a 429.")] = None
+
+
+class MessagesSent(Model):
+    """A result for each message, in order."""
+
+    results: tuple[MessageResult, ...]
+
+
 class DuplicateError(Error):
     """This messageId is stored already; the first message counts."""
 

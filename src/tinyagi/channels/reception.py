@@ -13,6 +13,7 @@ from tinyagi.api.messages import SendMessage
 from tinyagi.channels import commands
 from tinyagi.channels.commands import Commands
 from tinyagi.channels.port import Attachment, Channel, ChannelError, ChannelMessage, DeliveryError, Part
+from tinyagi.channels.submission import Submission
 from tinyagi.client.client import AsyncClient
 from tinyagi.client.errors import ClientError, ConflictError, NotPaired, Rejected, TooManyRequests
 from tinyagi.domain.chats import Chat
@@ -23,8 +24,6 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 LONGEST_NAME: Final = 200
-CALLS_AT_ONCE: Final = 6
-"""With more connections, the HTTP client spends its time on choosing one."""
 MAX_ATTACHMENTS: Final = 20
 MAX_BOT_MESSAGES: Final = 10
 """Messages of other bots in a row, in one place: two bots that answer each other would never end."""
@@ -49,8 +48,12 @@ class Reception:
         self._downloads = downloads
         self._stored = stored
         self._commands = Commands(client, channel.manifest.id)
-        self._calls = asyncio.Semaphore(CALLS_AT_ONCE)
+        self._submission = Submission(client)
         self._bots: OrderedDict[str, int] = OrderedDict()
+
+    async def run(self) -> None:
+        """Work for `receive` until cancelled."""
+        await self._submission.run()
 
     async def receive(self, message: ChannelMessage) -> None:
         """Store a message or answer it; waits as long as the daemon is away, because the platform then repeats it."""
@@ -114,8 +117,7 @@ class Reception:
             paired_only=True,
         )
         try:
-            async with self._calls:
-                sent = await self._persist(lambda: self._client.send(request))
+            sent = await self._persist(lambda: self._submission.send(request))
         except ConflictError:
             # The platform repeated a message that is stored already.
             return

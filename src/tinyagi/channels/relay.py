@@ -75,6 +75,7 @@ class Relay:
             reception = Reception(self._channel, self._client, downloads, stored)
             tasks.create_task(self._keep_lease(lease_seconds))
             await self._connect()
+            tasks.create_task(reception.run())
             tasks.create_task(self._receive(reception))
             tasks.create_task(delivery.run())
             tasks.create_task(progress.run())

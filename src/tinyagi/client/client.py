@@ -2,13 +2,13 @@
 
 import asyncio
 import secrets
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Sequence
 from datetime import timedelta
 from types import TracebackType
 from typing import Final, Self, TypeVar
 
 from tinyagi.api.daemon import AuditLine, DaemonStatus, LogFormat, LoggedEvent, LogLines, PluginLine
-from tinyagi.api.messages import MessageSent, PendingResponse, SendMessage
+from tinyagi.api.messages import MessageResult, MessageSent, MessagesSent, PendingResponse, SendMessage, SendMessages
 from tinyagi.client.address import configured_address
 from tinyagi.client.calls import (
     AgentCalls,
@@ -26,9 +26,9 @@ from tinyagi.client.calls import (
     TeamCalls,
 )
 from tinyagi.client.conversation import Audience, ConversationResult, acknowledge_answers, converse
-from tinyagi.client.errors import ConflictError, ConnectionLost, NoAnswer
+from tinyagi.client.errors import ClientError, ConflictError, ConnectionLost, NoAnswer, NotPaired
 from tinyagi.client.event_stream import Pauses, StreamEvent, follow
-from tinyagi.client.transport import Transport
+from tinyagi.client.transport import Transport, error_of
 from tinyagi.settings.environment import snapshot
 from tinyagi.settings.home import find_home
 
@@ -115,6 +115,11 @@ class AsyncClient:
                 break
         return MessageSent(message_id=message_id, conversation_id=message_id)
 
+    async def send_all(self, messages: Sequence[SendMessage]) -> list[MessageSent | ClientError]:
+        """Store up to 100 messages with ids by one call; return for each its ids, or why it was refused."""
+        answer = await self._transport.post("/api/messages", MessagesSent, SendMessages(messages=tuple(messages)))
+        return [_sent_or_error(result) for result in answer.results]
+
     async def ask(self, message: SendMessage | str, *, timeout: float | None = None) -> ConversationResult:  # noqa: ASYNC109
         """Send a message, wait until its conversation is done, and return the answers.
 
@@ -184,6 +189,15 @@ class AsyncClient:
     async def audit(self, *, before: int | None = None, limit: int | None = None) -> list[AuditLine]:
         """List administrative actions, newest first."""
         return await self._transport.get("/api/audit", list[AuditLine], before=before, limit=limit)
+
+
+def _sent_or_error(result: MessageResult) -> MessageSent | ClientError:
+    if result.status == 200:
+        fields = result.model_dump(include={"message_id", "conversation_id", "message_ids", "warning"})
+        return MessageSent(**fields)
+    if result.is_new is not None:
+        return NotPaired(result.error or "", result.code, is_new=result.is_new)
+    return error_of(result.status, result.error or "", result.retry_after)
 
 
 def _timeout_message(conversation: str, seconds: float) -> str:

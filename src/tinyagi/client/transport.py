@@ -175,9 +175,7 @@ class Transport:
             raise NotTinyAGI(self.url, f"status {status} without an error message") from None
         if status == 403 and (refused := _not_paired(response.content)) is not None:
             raise refused
-        if status == 429:
-            raise TooManyRequests(sentence, _seconds(response.headers.get("retry-after", "")))
-        raise _ERRORS.get(status, ServerFault)(sentence)
+        raise error_of(status, sentence, _seconds(response.headers.get("retry-after", "")))
 
 
 def _size(file: Path) -> int:
@@ -197,6 +195,13 @@ def _not_paired(body: bytes) -> NotPaired | None:
         return None
     is_about_pairing = "is_new" in found.model_fields_set
     return NotPaired(found.error, found.code, is_new=found.is_new) if is_about_pairing else None
+
+
+def error_of(status: int, sentence: str, retry_after: float | None) -> ClientError:
+    """The error of an answer with this status."""
+    if status == 429:
+        return TooManyRequests(sentence, 1.0 if retry_after is None else retry_after)
+    return _ERRORS.get(status, ServerFault)(sentence)
 
 
 def segment(text: str | int) -> str:

@@ -30,6 +30,7 @@ from tinyagi.server.routes import (
     settings,
     teams,
 )
+from tinyagi.server.routes import messages as message_routes
 from tinyagi.settings.model import ServerSettings
 
 STREAM: Final = "/api/events/stream"
@@ -40,7 +41,7 @@ _HEADERS: Final = (
 )
 ROUTERS: Final = (
     *(daemon.router, daemon.logs_router, daemon.plugins_router, daemon.services_router, audit.router, analytics.router),
-    *(queue.router, responses.router, teams.rooms_router, event_stream.router),
+    *(message_routes.router, queue.router, responses.router, teams.rooms_router, event_stream.router),
     *(conversations.router, conversations.traces_router),
     *(agents.router, teams.router, settings.router, channels.router, channels.relay_router, files.router),
     *(schedules.router, board.router, openapi.router),
@@ -59,7 +60,7 @@ def create_app(services: Services, configured: ServerSettings, token: str | None
     )
     dispatcher = _Dispatcher(
         fast={("POST", PATH): messages, ("GET", STREAM): EventStream(services.hub, services.store)},
-        rest=_Measured(fastapi_app(services, checked_token), services.metrics),
+        rest=_Measured(fastapi_app(services, checked_token, messages), services.metrics),
     )
     return Guard(
         dispatcher,
@@ -70,7 +71,7 @@ def create_app(services: Services, configured: ServerSettings, token: str | None
     )
 
 
-def fastapi_app(services: Services, token: Token | None) -> FastAPI:
+def fastapi_app(services: Services, token: Token | None, messages: MessageEndpoint) -> FastAPI:
     """Build the FastAPI routes and the OpenAPI document, which covers every route."""
     app = FastAPI(
         title="TinyAGI",
@@ -81,6 +82,7 @@ def fastapi_app(services: Services, token: Token | None) -> FastAPI:
         responses=errors.responses(*errors.COMMON),
     )
     app.state.services = services
+    app.state.messages = messages
     app.openapi = lambda: document(app)  # type: ignore[method-assign]
     errors.install(app)
     for router in ROUTERS:

@@ -1,16 +1,17 @@
-"""POST /api/message: parses a message, enqueues it, and answers once it is durable."""
+"""POST /api/message and /api/messages: parse messages, enqueue them, and answer once they are durable."""
 
+import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import timedelta
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 from pydantic import ValidationError
 from starlette.types import Receive, Scope, Send
 
-from tinyagi.api.messages import SendMessage
+from tinyagi.api.messages import MessageResult, SendMessage
 from tinyagi.domain.chats import person_of
 from tinyagi.domain.errors import TinyAGIError
 from tinyagi.domain.messages import CHAT_CHANNELS
@@ -44,10 +45,7 @@ class MessageEndpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         began = time.perf_counter()
         try:
-            request = self._checked(scope, await _read_body(receive))
-            if request.paired_only:
-                await self._require_pairing(request)
-            sent = await self._inbox.submit(_incoming(request))
+            sent = await self._submit(scope, _validate(await _read_body(receive)))
             status, body, headers = 200, _accepted(sent), NO_HEADERS
         except TinyAGIError as error:
             status, body, headers = parts_of(error)
@@ -57,8 +55,27 @@ class MessageEndpoint:
         await send_json(send, status, body, headers)
         self._observe(PATH, status, time.perf_counter() - began)
 
-    def _checked(self, scope: Scope, body: bytes) -> SendMessage:
-        request = _validate(body)
+    async def submit_all(self, scope: Scope, requests: Iterable[SendMessage]) -> list[MessageResult]:
+        """Store several messages; the result of each tells whether it was stored."""
+        return list(await asyncio.gather(*(self._result(scope, request) for request in requests)))
+
+    async def _result(self, scope: Scope, request: SendMessage) -> MessageResult:
+        try:
+            sent = await self._submit(scope, request)
+        except TinyAGIError as error:
+            status, body, headers = parts_of(error)
+            fields: dict[str, Any] = msgspec.json.decode(body)
+            wait = dict(headers).get(b"retry-after")
+            return MessageResult(status=status, retry_after=None if wait is None else int(wait), **fields)
+        return MessageResult(status=200, **msgspec.json.decode(_accepted(sent)))
+
+    async def _submit(self, scope: Scope, request: SendMessage) -> Submitted:
+        request = self._checked(scope, request)
+        if request.paired_only:
+            await self._require_pairing(request)
+        return await self._inbox.submit(_incoming(request))
+
+    def _checked(self, scope: Scope, request: SendMessage) -> SendMessage:
         agent = caller_of(scope)
         if agent is not None:
             check_channel(scope, request.channel)
