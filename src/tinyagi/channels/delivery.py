@@ -23,7 +23,10 @@ from tinyagi.system.clock import wall_clock
 log = logging.getLogger(__name__)
 
 PAGE: Final = 200
-SENDS_AT_ONCE: Final = 8
+SENDS_AT_ONCE: Final = 4
+"""No platform takes more messages a second than this allows, and an HTTP client is slow with many connections."""
+SHORTEST_PAUSE: Final = 0.02
+"""Seconds between two looks for responses: in a burst, one look takes many."""
 LONGEST_WAIT: Final = 60.0
 """Seconds of a platform's own wait that the relay sits out; a longer one counts as a failed delivery."""
 LAST_SEND: Final = 5.0
@@ -82,6 +85,7 @@ class Delivery:
                 self._news.clear()
                 for chat in await self._fetch():
                     tasks.create_task(self._deliver_chat(chat))
+                await asyncio.sleep(SHORTEST_PAUSE)
                 with suppress(TimeoutError):
                     async with asyncio.timeout(RETRY_SECONDS):
                         await self._news.wait()

@@ -1,6 +1,7 @@
 """The process that serves one channel: started by the daemon, or by hand on another machine."""
 
 import asyncio
+import gc
 import logging
 import signal
 import sys
@@ -28,6 +29,9 @@ async def _serve(
 ) -> None:
     channel = open_channel(name, settings, state)
     async with AsyncClient(url, token, client_name=f"channel-{name}") as client:
+        # Objects of the start live as long as the process.
+        gc.collect()
+        gc.freeze()
         serving = asyncio.create_task(Relay(channel, client, state, mode).run())
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):

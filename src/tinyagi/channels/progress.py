@@ -20,6 +20,7 @@ log = logging.getLogger(__name__)
 _ALL: Final = 1_000
 _EVERY: Final = 4.0
 """Seconds between looks at the runs, for platforms without a typing sign."""
+_MOST_CHATS: Final = 20
 _SHORTEST_PAUSE: Final = 1.0
 _LONGEST_TEXT: Final = 600
 _HELD: Final = frozenset({"held", "paused", "team"})
@@ -92,7 +93,9 @@ class Progress:
         for gone in self._texts.keys() - chats.keys():
             await self.answered(Chat.at(gone))
         if self._mode is not ProgressMode.OFF:
-            await asyncio.gather(*(self._show_chat(chat, running) for chat, running in chats.items()))
+            # One after the other, and not for everyone in a crowd: answers go first.
+            for chat, running in list(chats.items())[:_MOST_CHATS]:
+                await self._show_chat(chat, running)
         return bool(chats)
 
     async def _show_chat(self, address: str, messages: Iterable[RunningMessage]) -> None:
