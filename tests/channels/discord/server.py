@@ -1,5 +1,6 @@
 """Discord on loopback: REST v10, the gateway and a file server, for the real client library."""
 
+import asyncio
 import itertools
 import json
 import re
@@ -53,8 +54,12 @@ class DiscordServer:
         self.sent: list[Payload] = []
         """Bodies of deliveries, as the bot wrote them."""
         self.calls: list[str] = []
-        self.refusals: dict[int, tuple[int, int, str]] = {}
-        """For a channel: status, code and message that answer the bot's deliveries and reads."""
+        self.uploads: list[bytes] = []
+        self.allows_replies = True
+        self.takes_menu = True
+        self.refusals: dict[int, tuple[int, int, str, Mapping[str, str]]] = {}
+        """For a channel: what answers all calls about it."""
+        self._called = asyncio.Condition()
         self._directs: dict[int, int] = {}
         self._persons: dict[int, int] = {}
         self._files: dict[str, bytes] = {}
@@ -188,8 +193,24 @@ class DiscordServer:
     def downloads(self) -> int:
         return self._downloads
 
+    async def until_called_matching(self, part: str) -> None:
+        """Wait until the bot made a call whose path has this part."""
+        async with asyncio.timeout(15), self._called:
+            await self._called.wait_for(lambda: any(part in call for call in self.calls))
+
+    async def until_called(self, call: str, *, count: int = 1) -> None:
+        """Wait until the bot made this call, such as `GET /channels/5/messages`."""
+        async with asyncio.timeout(15), self._called:
+            await self._called.wait_for(lambda: self.calls.count(call) >= count)
+
     def fail_every(self, number: int) -> None:
         self._fail_every = number
+
+    def refuse(
+        self, channel: int, status: int, code: int, message: str, headers: Mapping[str, str] | None = None
+    ) -> None:
+        """Answer all calls about this channel with an error."""
+        self.refusals[channel] = (status, code, message, headers or {})
 
     def limit_next(self, seconds: float) -> None:
         self._limit = seconds
@@ -244,7 +265,13 @@ class DiscordServer:
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         if not request.path.startswith("/api/"):
             return await handler(request)
-        self.calls.append(f"{request.method} {request.path.removeprefix('/api/v10')}")
+        answer = self._refusal(request) or await handler(request)
+        async with self._called:
+            self.calls.append(f"{request.method} {request.path.removeprefix('/api/v10')}")
+            self._called.notify_all()
+        return answer
+
+    def _refusal(self, request: web.Request) -> web.Response | None:
         self._counted += 1
         if self._fail_every and self._counted % self._fail_every == 0:
             return _error(503, 0, "upstream connect error")
@@ -252,9 +279,10 @@ class DiscordServer:
         if "/interactions/" not in request.path and request.headers.get("Authorization") != f"Bot {self.token}":
             return _error(401, 0, "401: Unauthorized")
         channel = request.match_info.get("channel")
-        if channel and (refusal := self.refusals.get(int(channel))):
-            return _error(*refusal)
-        return await handler(request)
+        if channel and int(channel) in self.refusals:
+            status, code, message, headers = self.refusals[int(channel)]
+            return _json({"message": message, "code": code}, status, headers)
+        return None
 
     async def _me(self, _: web.Request) -> web.Response:
         return _json(self.bot)
@@ -274,6 +302,8 @@ class DiscordServer:
         return _json(self.menu)
 
     async def _replace_commands(self, request: web.Request) -> web.Response:
+        if not self.takes_menu:
+            return _error(403, 30034, "Max number of daily application command creates has been reached")
         ids = {"application_id": str(BOT), "version": "1", "nsfw": False}
         self.menu = [{"id": str(next(self._numbers)), **ids, **command} for command in await request.json()]
         self.menu_writes += 1
@@ -307,12 +337,14 @@ class DiscordServer:
             seconds, self._limit = self._limit, 0.0
             body = {"message": "You are being rate limited.", "retry_after": seconds, "global": False}
             return _json(body, status=429, headers={"Via": "1.1 google", "Retry-After": str(seconds)})
-        body, files = await _body(request)
+        body, files = await self._body(request)
         content = str(body.get("content") or "")
         if not content and not files:
             return _error(400, 50006, "Cannot send an empty message")
         if len(content) > 2000:
             return _error(400, 50035, "Invalid Form Body")
+        if "message_reference" in body and not self.allows_replies:
+            return _error(403, 160002, "Cannot reply without permission to read message history")
         nonce = str(body["nonce"])
         assert body["enforce_nonce"] is True
         assert len(nonce) <= 25
@@ -340,7 +372,9 @@ class DiscordServer:
 
     async def _edit(self, request: web.Request) -> web.Response:
         message = self._find(_id(request))
-        message["content"] = (await request.json())["content"]
+        body = await request.json()
+        self.sent.append(body)
+        message["content"] = body["content"]
         self.edits.append((_id(request), str(message["content"])))
         return _json(message)
 
@@ -356,6 +390,17 @@ class DiscordServer:
             return web.Response(status=404)
         self._downloads += 1
         return web.Response(body=data)
+
+    async def _body(self, request: web.Request) -> tuple[Payload, list[str]]:
+        """The body of a delivery, and the names of its files."""
+        if request.content_type == "application/json":
+            body: Payload = await request.json()
+            return body, []
+        form = await request.post()
+        files = [part for part in form.values() if isinstance(part, web.FileField)]
+        self.uploads += [part.file.read() for part in files]
+        body = json.loads(str(form["payload_json"]))
+        return body, [part.filename for part in files]
 
     # Payloads
 
@@ -395,17 +440,6 @@ def _id(request: web.Request) -> str:
 def _list(value: object) -> list[Payload]:
     assert isinstance(value, list)
     return value
-
-
-async def _body(request: web.Request) -> tuple[Payload, list[str]]:
-    """The body of a delivery, and the names of its files."""
-    if request.content_type == "application/json":
-        body: Payload = await request.json()
-        return body, []
-    form = await request.post()
-    files = [part.filename for part in form.values() if isinstance(part, web.FileField)]
-    body = json.loads(str(form["payload_json"]))
-    return body, files
 
 
 def _error(status: int, code: int, message: str) -> web.Response:
