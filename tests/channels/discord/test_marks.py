@@ -1,5 +1,6 @@
 """How far each channel was handed over, on the disk."""
 
+import asyncio
 import logging
 from pathlib import Path
 
@@ -99,3 +100,15 @@ async def test_a_forgotten_thread_does_not_repeat_what_it_had(tmp_path: Path) ->
     assert marks.last(91) is None
     marks.open(91, before=2_000, parent=9)
     assert marks.last(91) == 910
+
+
+async def test_writing_ends_even_when_a_new_mark_comes_at_that_moment(tmp_path: Path) -> None:
+    marks = await stored(tmp_path / "marks.json")
+    writing = asyncio.create_task(marks.keep_written())
+    while not (tmp_path / "marks.json").exists():
+        await asyncio.sleep(0)  # noqa: ASYNC110  # until the first write
+    marks.open(50, before=100, person=7)
+    writing.cancel()
+    async with asyncio.timeout(5):
+        await asyncio.gather(writing, return_exceptions=True)
+    assert writing.cancelled()

@@ -94,7 +94,8 @@ class Client(discord.Client):
         entry = Entry(interaction.id, message, is_command=True)
         self.inbox.put(channel.id, entry, person=interaction.user.id if is_direct else 0, parent=parent)
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(entry.is_done.wait(), _ANSWER_WITHIN)
+            async with asyncio.timeout(_ANSWER_WITHIN):
+                await entry.is_done.wait()
         await _answer(interaction, f"`{command_text(interaction).replace('`', chr(39))}`")
 
     async def on_error(self, event: str, /, *_: object, **__: object) -> None:

@@ -138,8 +138,10 @@ class Marks:
             await self._changed.wait()
             self._has_new.clear()
             self.write()
+            # Not `wait_for`: in Python 3.11 it loses a cancellation that comes together with the event.
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._has_new.wait(), _PAUSE_SECONDS)
+                async with asyncio.timeout(_PAUSE_SECONDS):
+                    await self._has_new.wait()
 
     def _write_soon(self) -> None:
         self._changed.set()
