@@ -8,11 +8,12 @@ import pytest
 
 from tests.channels.discord import payloads
 from tests.channels.discord.harness import Daemon, connected
-from tests.channels.discord.server import BOT, BOT_ROLE, CHANNEL, THREAD, DiscordServer
+from tests.channels.discord.server import BOT, BOT_ROLE, CHANNEL, GUILD, THREAD, DiscordServer
 from tinyagi.channels.chat import Chat
 from tinyagi.channels.discord.channel import DiscordChannel
+from tinyagi.channels.discord.incoming import Reader
 from tinyagi.channels.discord.library import discord
-from tinyagi.channels.port import ChannelMessage, Part
+from tinyagi.channels.port import ChannelError, ChannelMessage, Part
 
 ADA = payloads.user(7, "Ada")
 
@@ -288,6 +289,40 @@ async def test_a_failure_of_the_daemon_ends_receiving(server: DiscordServer, tmp
             await channel.receive(receive)
     finally:
         await channel.close()
+
+
+async def test_an_event_that_is_not_understood_ends_receiving(
+    server: DiscordServer, daemon: Daemon, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise KeyError("author")
+
+    channel = DiscordChannel(server.settings, tmp_path)
+    await channel.connect()
+    monkeypatch.setattr(Reader, "message", broken)
+    try:
+        await server.write("hello")
+        with pytest.raises(ChannelError, match=r"was not understood \(KeyError\)"):
+            await channel.receive(daemon.receive)
+    finally:
+        await channel.close()
+
+
+async def test_threads_of_a_forum_are_found_after_the_time_away(
+    server: DiscordServer, daemon: Daemon, tmp_path: Path
+) -> None:
+    forum = 960
+    server.places[forum] = payloads.channel(forum, GUILD, payloads.FORUM)
+    await server.add_thread(961, parent=forum)
+    async with connected(server, tmp_path, daemon, guild_channels=str(forum)):
+        await server.write("live", place="961")
+        await daemon.until(1)
+    await server.add_thread(962, parent=forum)
+    await server.write("missed", place="962")
+    async with connected(server, tmp_path, daemon, guild_channels=str(forum)):
+        await daemon.until(2)
+    assert daemon.texts == ["live", "missed"]
+    assert f"GET /channels/{forum}/messages" not in server.calls
 
 
 async def test_texts_and_tokens_stay_out_of_the_log(

@@ -10,7 +10,7 @@ from tests.channels.discord.harness import Daemon, connected
 from tests.channels.discord.server import CHANNEL, DiscordServer
 from tinyagi.channels.discord.channel import DiscordChannel
 from tinyagi.channels.discord.manifest import MANIFEST
-from tinyagi.channels.port import ChannelError, NotConfigured
+from tinyagi.channels.port import Channel, ChannelError, NotConfigured
 
 
 async def refusal(server: DiscordServer, state: Path, **settings: str) -> NotConfigured:
@@ -22,7 +22,7 @@ async def refusal(server: DiscordServer, state: Path, **settings: str) -> NotCon
 
 
 async def test_connect_returns_the_name_of_the_bot(server: DiscordServer, tmp_path: Path) -> None:
-    channel = DiscordChannel(server.settings, tmp_path)
+    channel: Channel = DiscordChannel(server.settings, tmp_path)
     assert await channel.connect() == "office"
     assert channel.manifest is MANIFEST
     await channel.close()

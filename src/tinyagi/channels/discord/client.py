@@ -8,13 +8,12 @@ from typing import Final
 
 from tinyagi.channels.discord.attachments import Downloads
 from tinyagi.channels.discord.commands import command_text
-from tinyagi.channels.discord.failures import CALL_ERRORS, failure_of
+from tinyagi.channels.discord.failures import CALL_ERRORS, connection_error, failure_of
 from tinyagi.channels.discord.history import History
 from tinyagi.channels.discord.inbox import Entry, Inbox
 from tinyagi.channels.discord.incoming import Reader
 from tinyagi.channels.discord.library import discord
 from tinyagi.channels.discord.marks import Marks
-from tinyagi.channels.port import ChannelError
 
 _log: Final = logging.getLogger(__name__)
 _LONGEST_RATE_LIMIT: Final = 30.0
@@ -101,8 +100,8 @@ class Client(discord.Client):
     async def on_error(self, event: str, /, *_: object, **__: object) -> None:
         """A message that is not understood is not skipped: the channel ends and starts again."""
         error = sys.exc_info()[1]
-        _log.error("Discord's event %s failed: %s", event, type(error).__name__)
-        self.inbox.fail(ChannelError(f"A message from Discord was not understood ({type(error).__name__})."))
+        _log.error("Discord's %s failed: %r", event, error)
+        self.inbox.fail(connection_error(error))
 
     def _entry(self, message: discord.Message, *, is_direct: bool) -> Entry:
         return Entry(message.id, self._reader.message(message, is_direct=is_direct) if self._reader else None)
@@ -116,7 +115,11 @@ class Client(discord.Client):
     async def _look_at_servers(self) -> None:
         """Begin with new server channels, and find threads that were active while the bot was away."""
         chosen = list(self._chosen)
-        found = await asyncio.gather(*map(self._past.look_at, chosen))
+        try:
+            found = await asyncio.gather(*map(self._past.look_at, chosen))
+        except Exception as error:  # an answer of an unknown form: the channel ends and starts again
+            self.inbox.fail(connection_error(error))
+            return
         if self._reader:
             self._reader.own_roles = frozenset().union(*(activity.own_roles for activity in found))
         self._knows_roles.set()
