@@ -8,7 +8,8 @@ import pytest
 
 from tests.channels.discord import payloads
 from tests.channels.discord.harness import Daemon, connected
-from tests.channels.discord.server import BOT, BOT_ROLE, CHANNEL, GUILD, THREAD, DiscordServer
+from tests.channels.discord.payloads import BOT, BOT_ROLE, CHANNEL, GUILD, THREAD
+from tests.channels.discord.server import DiscordServer
 from tinyagi.channels.chat import Chat
 from tinyagi.channels.discord.channel import DiscordChannel
 from tinyagi.channels.discord.incoming import Reader

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from tests.channels.discord.harness import Daemon, connected
-from tests.channels.discord.server import CHANNEL, OTHER_CHANNEL, THREAD, DiscordServer
+from tests.channels.discord.payloads import CHANNEL, OTHER_CHANNEL, THREAD
+from tests.channels.discord.server import DiscordServer
 from tinyagi.channels.chat import Chat
 from tinyagi.channels.discord.commands import menu
 from tinyagi.channels.port import COMMANDS, Part

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.channels.discord.harness import Daemon, connected
-from tests.channels.discord.server import CHANNEL, DiscordServer
+from tests.channels.discord.payloads import CHANNEL
+from tests.channels.discord.server import DiscordServer
 from tinyagi.channels.discord.channel import DiscordChannel
 from tinyagi.channels.discord.manifest import MANIFEST
 from tinyagi.channels.port import Channel, ChannelError, NotConfigured

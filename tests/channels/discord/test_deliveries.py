@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.channels.discord.harness import Daemon, connected
-from tests.channels.discord.server import CHANNEL, THREAD, DiscordServer
+from tests.channels.discord.payloads import CHANNEL, THREAD
+from tests.channels.discord.server import DiscordServer
 from tinyagi.channels.chat import Chat
 from tinyagi.channels.discord.channel import DiscordChannel
 from tinyagi.channels.discord.manifest import SEND_LIMIT, TEXT_LIMIT

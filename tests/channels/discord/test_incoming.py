@@ -6,7 +6,8 @@ import pytest
 
 from tests.channels.discord import payloads
 from tests.channels.discord.harness import Daemon, connected
-from tests.channels.discord.server import BOT, BOT_ROLE, CHANNEL, OTHER_CHANNEL, THREAD, DiscordServer
+from tests.channels.discord.payloads import BOT, BOT_ROLE, CHANNEL, OTHER_CHANNEL, THREAD
+from tests.channels.discord.server import DiscordServer
 from tinyagi.channels.chat import Chat
 from tinyagi.channels.discord.library import discord
 from tinyagi.channels.port import Attachment, ChannelError, Part

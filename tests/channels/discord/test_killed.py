@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from tests.channels.discord.harness import PATIENCE
-from tests.channels.discord.server import CHANNEL, DiscordServer
+from tests.channels.discord.payloads import CHANNEL
+from tests.channels.discord.server import DiscordServer
 
 
 class Life:
