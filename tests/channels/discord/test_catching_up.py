@@ -250,10 +250,11 @@ async def test_a_message_that_the_library_does_not_understand_is_skipped(
     await away(server, tmp_path)
     await server.write("before")
     await server.post(server.direct_channel(7), ADA, "", poll=poll)
-    await server.write("after")
+    for number in range(120):
+        await server.write(f"{number}")
     async with connected(server, tmp_path, daemon):
-        await daemon.until(2)
-    assert daemon.texts == ["before", "after"]
+        await daemon.until(121)
+    assert daemon.texts == ["before", *map(str, range(120))]
     assert "is skipped" in caplog.text
 
 

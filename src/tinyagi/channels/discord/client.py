@@ -100,7 +100,7 @@ class Client(discord.Client):
     async def on_error(self, event: str, /, *_: object, **__: object) -> None:
         """A message that is not understood is not skipped: the channel ends and starts again."""
         error = sys.exc_info()[1]
-        _log.error("Discord's %s failed: %r", event, error)
+        _log.error("Discord's %s failed: %s", event, type(error).__name__)
         self.inbox.fail(connection_error(error))
 
     def _entry(self, message: discord.Message, *, is_direct: bool) -> Entry:
@@ -110,7 +110,10 @@ class Client(discord.Client):
         is_direct = self._marks.is_direct(channel)
         if not is_direct:
             await self._knows_roles.wait()
-        return [self._entry(found, is_direct=is_direct) for found in await self._past.after(channel, message)]
+        return [
+            self._entry(found, is_direct=is_direct) if isinstance(found, discord.Message) else Entry(found.id, None)
+            for found in await self._past.after(channel, message)
+        ]
 
     async def _look_at_servers(self) -> None:
         """Begin with new server channels, and find threads that were active while the bot was away."""
