@@ -6,16 +6,18 @@ import pytest
 
 from tests.channels.discord.harness import Daemon
 from tests.channels.discord.server import DiscordServer
+from tests.channels.platform import Platform
 
 
 @pytest.fixture
 async def server() -> AsyncIterator[DiscordServer]:
     server = DiscordServer()
-    await server.start()
+    platform: Platform = server
+    await platform.start()
     try:
         yield server
     finally:
-        await server.stop()
+        await platform.stop()
 
 
 @pytest.fixture

@@ -39,18 +39,25 @@ class Gateway:
     """The gateway's side of the test: it can cut connections, forget sessions and refuse new ones."""
 
     def __init__(self, token: str, hello: Callable[[], tuple[Payload, Iterable[Payload]]]) -> None:
-        self._token = token
+        self.token = token
         self._hello = hello
         self._sessions: dict[str, _Session] = {}
         self._numbers = itertools.count(1)
         self._transports: set[asyncio.BaseTransport] = set()
         self._is_open = asyncio.Event()
         self._is_open.set()
+        self._begun = asyncio.Condition()
         self.address = ""
         self.allows_texts = True
+        self.greets = True
         self.identified = 0
         self.resumed = 0
         self.heartbeats = 0
+
+    async def until_identified(self, count: int) -> None:
+        """Wait until this many sessions began."""
+        async with asyncio.timeout(15), self._begun:
+            await self._begun.wait_for(lambda: self.identified >= count)
 
     async def dispatch(self, kind: str, data: object) -> None:
         """Send an event to all sessions; those without a socket get it when they resume."""
@@ -92,6 +99,8 @@ class Gateway:
         if transport is None:
             return socket
         self._transports.add(transport)
+        if not self.greets:
+            return socket
         await socket.send_json({"op": HELLO, "d": {"heartbeat_interval": _HEARTBEAT_MILLISECONDS}})
         try:
             async for frame in socket:
@@ -119,13 +128,15 @@ class Gateway:
             await socket.close(code=_UNKNOWN)
 
     async def _identify(self, socket: web.WebSocketResponse, data: Payload) -> None:
-        if data["token"] != self._token:
+        if data["token"] != self.token:
             await socket.close(code=_TOKEN_REFUSED)
             return
         if int(str(data["intents"])) & _MESSAGE_CONTENT and not self.allows_texts:
             await socket.close(code=_INTENT_REFUSED)
             return
-        self.identified += 1
+        async with self._begun:
+            self.identified += 1
+            self._begun.notify_all()
         session = _Session(f"session-{next(self._numbers)}", socket=socket)
         self._sessions[session.id] = session
         ready, guilds = self._hello()

@@ -1,13 +1,22 @@
-"""What Discord sends, with the fields that its documentation requires."""
+"""What Discord sends, with the fields that its documentation requires, and the ids of the test's server."""
 
 from collections.abc import Iterable
+from typing import Final
 
 Payload = dict[str, object]
 
-DIRECT = 1
-TEXT = 0
-FORUM = 15
-THREAD = 11
+GUILD: Final = 900
+CHANNEL: Final = 901
+"""The server channel where mentions are answered."""
+THREAD: Final = 902
+OTHER_CHANNEL: Final = 903
+BOT: Final = 1
+BOT_ROLE: Final = 950_000_000_000_000_000
+
+DIRECT: Final = 1
+TEXT: Final = 0
+FORUM: Final = 15
+PUBLIC_THREAD: Final = 11
 _MOMENT = "2026-01-01T00:00:00+00:00"
 
 
@@ -78,7 +87,7 @@ def channel(number: int, guild: int, kind: int = TEXT) -> Payload:
 def thread(number: int, guild: int, parent: int) -> Payload:
     return {
         "id": str(number),
-        "type": THREAD,
+        "type": PUBLIC_THREAD,
         "guild_id": str(guild),
         "parent_id": str(parent),
         "owner_id": "7",

@@ -8,13 +8,12 @@ from typing import Final
 
 from tinyagi.channels.discord.attachments import Downloads
 from tinyagi.channels.discord.commands import command_text
-from tinyagi.channels.discord.failures import CALL_ERRORS, failure_of
+from tinyagi.channels.discord.failures import CALL_ERRORS, connection_error, failure_of
 from tinyagi.channels.discord.history import History
 from tinyagi.channels.discord.inbox import Entry, Inbox
 from tinyagi.channels.discord.incoming import Reader
 from tinyagi.channels.discord.library import discord
 from tinyagi.channels.discord.marks import Marks
-from tinyagi.channels.port import ChannelError
 
 _log: Final = logging.getLogger(__name__)
 _LONGEST_RATE_LIMIT: Final = 30.0
@@ -94,14 +93,15 @@ class Client(discord.Client):
         entry = Entry(interaction.id, message, is_command=True)
         self.inbox.put(channel.id, entry, person=interaction.user.id if is_direct else 0, parent=parent)
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(entry.is_done.wait(), _ANSWER_WITHIN)
+            async with asyncio.timeout(_ANSWER_WITHIN):
+                await entry.is_done.wait()
         await _answer(interaction, f"`{command_text(interaction).replace('`', chr(39))}`")
 
     async def on_error(self, event: str, /, *_: object, **__: object) -> None:
         """A message that is not understood is not skipped: the channel ends and starts again."""
         error = sys.exc_info()[1]
-        _log.error("Discord's event %s failed: %s", event, type(error).__name__)
-        self.inbox.fail(ChannelError(f"A message from Discord was not understood ({type(error).__name__})."))
+        _log.error("Discord's %s failed: %s", event, type(error).__name__)
+        self.inbox.fail(connection_error(error))
 
     def _entry(self, message: discord.Message, *, is_direct: bool) -> Entry:
         return Entry(message.id, self._reader.message(message, is_direct=is_direct) if self._reader else None)
@@ -110,12 +110,19 @@ class Client(discord.Client):
         is_direct = self._marks.is_direct(channel)
         if not is_direct:
             await self._knows_roles.wait()
-        return [self._entry(found, is_direct=is_direct) for found in await self._past.after(channel, message)]
+        return [
+            self._entry(found, is_direct=is_direct) if isinstance(found, discord.Message) else Entry(found.id, None)
+            for found in await self._past.after(channel, message)
+        ]
 
     async def _look_at_servers(self) -> None:
         """Begin with new server channels, and find threads that were active while the bot was away."""
         chosen = list(self._chosen)
-        found = await asyncio.gather(*map(self._past.look_at, chosen))
+        try:
+            found = await asyncio.gather(*map(self._past.look_at, chosen))
+        except Exception as error:  # an answer of an unknown form: the channel ends and starts again
+            self.inbox.fail(connection_error(error))
+            return
         if self._reader:
             self._reader.own_roles = frozenset().union(*(activity.own_roles for activity in found))
         self._knows_roles.set()

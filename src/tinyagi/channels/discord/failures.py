@@ -107,5 +107,5 @@ def connection_error(error: BaseException | None) -> ChannelError:
     if isinstance(error, CALL_ERRORS) and code is None:
         return ChannelError(failure_of(error).reason)
     if isinstance(error, Exception) and code is None:
-        return ChannelError(f"The library for Discord did not understand an event ({type(error).__name__}).")
+        return ChannelError(f"Something that Discord sent was not understood ({type(error).__name__}).")
     return ChannelError("Discord closed the connection" + (f" (code {code})." if code else "."))

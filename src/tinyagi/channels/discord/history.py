@@ -3,7 +3,7 @@
 import asyncio
 import functools
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
@@ -36,8 +36,11 @@ class History:
         self._client = client
         self._turn = asyncio.Semaphore(_AT_ONCE)
 
-    async def after(self, channel: int, message: int) -> list[discord.Message]:
-        """The next messages of a channel, oldest first, at most PAGE; none when Discord refuses them for good."""
+    async def after(self, channel: int, message: int) -> Sequence[discord.Message | discord.Object]:
+        """The next messages of a channel, oldest first, at most PAGE; none when Discord refuses them for good.
+
+        An Object is in the place of a message that the library does not understand.
+        """
         place = self._client.get_partial_messageable(channel)
 
         async def read() -> list[discord.Message]:
@@ -46,21 +49,23 @@ class History:
 
         try:
             return await self._patiently(read, channel) or []
-        except Exception as error:  # the library does not understand one of the messages
-            _log.warning("Messages of the Discord channel %s are read one by one: %r", channel, error)
+        except Exception as error:  # one message that the library does not understand fails the whole page
+            _log.warning("Messages of the Discord channel %s are read one by one (%s).", channel, type(error).__name__)
             return await self._one_by_one(place, message)
 
-    async def _one_by_one(self, place: discord.PartialMessageable, message: int) -> list[discord.Message]:
-        """The messages of a page without those that the library does not understand."""
+    async def _one_by_one(
+        self, place: discord.PartialMessageable, message: int
+    ) -> list[discord.Message | discord.Object]:
         page = await self._patiently(lambda: self._client.http.logs_from(place.id, PAGE, after=message), place.id)
-        found: list[discord.Message] = []
+        found: list[discord.Message | discord.Object] = []
         for number in sorted(int(one["id"]) for one in page or ()):
             try:
                 one = await self._patiently(functools.partial(place.fetch_message, number), place.id)
             except Exception as error:
-                _log.warning("The message %s in the Discord channel %s is skipped: %r", number, place.id, error)
-            else:
-                found += [one] if one else []
+                name = type(error).__name__
+                _log.warning("The message %s of the Discord channel %s is skipped (%s).", number, place.id, name)
+                one = None
+            found.append(one or discord.Object(number))
         return found
 
     async def look_at(self, chosen: int) -> Activity:

@@ -1,6 +1,7 @@
 """How far each Discord channel was handed over, in a file: Discord does not repeat what a bot that was away missed."""
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable
 from pathlib import Path
@@ -41,6 +42,7 @@ class Marks:
         self._path = path
         self._capacity = capacity
         self._changed = asyncio.Event()
+        self._has_new = asyncio.Event()
         self._file = _read(path)
         self._direct: dict[int, int] = {}
 
@@ -76,7 +78,7 @@ class Marks:
         """Begin with a chosen server channel after this message; does nothing when it has begun."""
         if parent not in self._file.since:
             self._file.since[parent] = since
-            self._changed.set()
+            self._write_soon()
 
     def keep_only(self, bot: int, parents: frozenset[int]) -> None:
         """Forget the marks of another bot, and of server channels that are no longer chosen.
@@ -100,7 +102,7 @@ class Marks:
         self._file.channels[channel] = Mark(last, person, parent)
         if person:
             self._direct[person] = channel
-        self._changed.set()
+        self._write_soon()
         # A direct chat without a mark begins with this message.
         return parent != 0
 
@@ -131,11 +133,19 @@ class Marks:
         self._changed.set()
 
     async def keep_written(self) -> None:
-        """Write changes to the file until cancelled."""
+        """Write changes to the file until cancelled: new marks at once, because nothing else names their channels."""
         while True:
             await self._changed.wait()
+            self._has_new.clear()
             self.write()
-            await asyncio.sleep(_PAUSE_SECONDS)
+            # Not `wait_for`: in Python 3.11 it loses a cancellation that comes together with the event.
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_PAUSE_SECONDS):
+                    await self._has_new.wait()
+
+    def _write_soon(self) -> None:
+        self._changed.set()
+        self._has_new.set()
 
     def write(self) -> None:
         """Write the file if something changed."""
