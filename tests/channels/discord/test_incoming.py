@@ -6,13 +6,8 @@ import pytest
 
 from tests.channels.discord import payloads
 from tests.channels.discord.harness import Daemon, connected
-<<<<<<< HEAD
-from tests.channels.discord.server import BOT, BOT_ROLE, CHANNEL, OTHER_CHANNEL, THREAD, DiscordServer
-=======
 from tests.channels.discord.payloads import BOT, BOT_ROLE, CHANNEL, OTHER_CHANNEL, THREAD
 from tests.channels.discord.server import DiscordServer
-from tinyagi.domain.chats import Chat
->>>>>>> ch-dc
 from tinyagi.channels.discord.library import discord
 from tinyagi.channels.port import Attachment, ChannelError, Part
 from tinyagi.domain.chats import Chat
