@@ -47,23 +47,23 @@ PATIENCE: Final = 120.0
 _MESSAGE: Final = re.compile(r"message \d+")
 
 
-async def rate(platform: TelegramServer, prefix: str = "") -> float:
+async def rate(platform: TelegramServer, messages: int, prefix: str) -> float:
     """Messages per second, from the arrival of all messages at the platform until each is answered."""
     answered: set[str] = set()
     seen = len(platform.deliveries)
     began = time.perf_counter()
-    for number in range(MESSAGES):
+    for number in range(messages):
         person = str(100 + number % PEOPLE)
         text = f"message {number}"
         await platform.write(f"@agent-{number % AGENTS} {text}" if prefix else text, person=person)
     async with asyncio.timeout(PATIENCE):
-        while len(answered) < MESSAGES:
+        while len(answered) < messages:
             await asyncio.sleep(0.005)
             for delivered in platform.deliveries[seen:]:
                 # One answer may cover several messages of a person.
                 answered.update(_MESSAGE.findall(delivered.text))
                 seen += 1
-    return MESSAGES / (time.perf_counter() - began)
+    return messages / (time.perf_counter() - began)
 
 
 @contextlib.asynccontextmanager
@@ -143,7 +143,10 @@ async def compare(rounds: int, console: Console) -> dict[str, float]:
             with tempfile.TemporaryDirectory(prefix="tinyagi-bench-") as folder:
                 serving = bare(platform) if which == "bare" else ours(platform, Path(folder), which)
                 async with serving:
-                    rates[which].append(await rate(platform, "" if which == "bare" else "@"))
+                    prefix = "" if which == "bare" else "@"
+                    # The first messages make workspaces and connections.
+                    await rate(platform, PEOPLE, prefix)
+                    rates[which].append(await rate(platform, MESSAGES, prefix))
             await platform.stop()
         last = {which: found[-1] for which, found in rates.items()}
         console.print(

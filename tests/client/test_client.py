@@ -11,11 +11,12 @@ from tests.server.conftest import Premises
 from tests.support.puppet import Gate
 from tinyagi.api.agents import AgentFields, NewHeartbeat
 from tinyagi.api.board import NewComment, NewProject, NewTask, ProjectChanges, Reorder, TaskChanges
-from tinyagi.api.messages import SendMessage, SendResponse
+from tinyagi.api.channels import RelayReport
+from tinyagi.api.messages import MessageSent, SendMessage, SendResponse
 from tinyagi.api.settings import ProviderFields
 from tinyagi.api.teams import PostLine, TeamFields
 from tinyagi.client.client import AsyncClient
-from tinyagi.client.errors import ConflictError, NotFoundError, Rejected, Unauthorized
+from tinyagi.client.errors import ConflictError, NotFoundError, NotPaired, Rejected, Unauthorized
 from tinyagi.domain.board import TaskStatus
 from tinyagi.domain.retry import Failure, FailureKind
 from tinyagi.providers.base import RunFailed, RunRequest
@@ -143,6 +144,7 @@ async def call_every_route(premises: Premises, client: AsyncClient) -> None:
     await _agents_and_teams(client)
     await _board(client)
     await _people(premises, client)
+    await _channel(premises, client)
     await _queue(client)
     await _waiting(client)
     async with aclosing(client.events(patience=timedelta())) as events:
@@ -244,6 +246,38 @@ async def _people(premises: Premises, client: AsyncClient) -> None:
     await client.responses.ack(news.id)
     posted = await client.teams.post("dev", PostLine(message="hello"))
     assert [line.id for line in await client.teams.room("dev", limit=5, since=posted.id - 1)] == [posted.id]
+
+
+async def _channel(premises: Premises, client: AsyncClient) -> None:
+    """What a relay calls."""
+    report = RelayReport(owner="test", connected=True, account="@bot")
+    assert (await client.relays.report("telegram", report)).lease_seconds > 0
+    assert (await client.status()).channels["telegram"].account == "@bot"
+    await client.relays.release("telegram", "test")
+    assert await client.relays.link_code("whatsapp") is None
+    unknown = SendMessage(
+        message="hi", channel="telegram", sender="Bob", sender_id="5", message_id="t_1", paired_only=True
+    )
+    (refused,) = await client.send_all([unknown])
+    assert isinstance(refused, NotPaired)
+    with pytest.raises(NotPaired):
+        await client.send(unknown)
+    checked = await client.pairing.check("telegram", "5", "Bob")
+    assert (checked.code, checked.is_new, refused.is_new) == (refused.code, False, True)
+    await client.pairing.approve(checked.code or "")
+    sent, again, wrong = await client.send_all([unknown, unknown, SendMessage(message="hi", agent="nobody")])
+    assert isinstance(sent, MessageSent)
+    assert isinstance(again, ConflictError)
+    assert isinstance(wrong, Rejected)
+    source = premises.home.path / "a.txt"
+    source.write_bytes(b"hello")
+    stored = await client.files.store(source, "a.txt")
+    copy = premises.home.path / "b.txt"
+    assert await client.files.fetch(stored.path, copy) == stored.size == 5
+    assert copy.read_bytes() == b"hello"
+    with pytest.raises(NotFoundError):
+        await client.files.fetch("/etc/passwd", premises.home.path / "c.txt")
+    await client.responses.ack_all([999])
 
 
 async def _queue(client: AsyncClient) -> None:

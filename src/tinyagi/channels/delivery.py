@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 PAGE: Final = 200
 SENDS_AT_ONCE: Final = 4
 """No platform takes more messages a second than this allows, and an HTTP client is slow with many connections."""
-SHORTEST_PAUSE: Final = 0.05
+SHORTEST_PAUSE: Final = 0.02
 """Seconds between two looks for responses: in a burst, one look takes many."""
 LONGEST_WAIT: Final = 60.0
 """Seconds of a platform's own wait that the relay sits out; a longer one counts as a failed delivery."""

@@ -32,6 +32,7 @@ async def _serve(
         # Objects of the start live as long as the process.
         gc.collect()
         gc.freeze()
+        gc.set_threshold(20_000, 20, 20)
         serving = asyncio.create_task(Relay(channel, client, state, mode).run())
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):

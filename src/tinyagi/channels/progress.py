@@ -22,6 +22,8 @@ _EVERY: Final = 4.0
 """Seconds between looks at the runs, for platforms without a typing sign."""
 _MOST_CHATS: Final = 20
 _SHORTEST_PAUSE: Final = 1.0
+_EXPLAIN_EVERY: Final = 5.0
+"""Seconds between two looks at everything that waits: a long list in a busy company."""
 _LONGEST_TEXT: Final = 600
 _HELD: Final = frozenset({"held", "paused", "team"})
 
@@ -42,6 +44,7 @@ class Progress:
         self._journal = journal
         self._mode = mode
         self._news = asyncio.Event()
+        self._explain_at = 0.0
         self._texts: dict[str, str] = {}
         """The text that each chat's progress message shows."""
 
@@ -84,7 +87,7 @@ class Progress:
         channel = self._channel.manifest.id
         try:
             messages = [one for one in await self._client.queue.processing(limit=_ALL) if one.channel == channel]
-            if any(one.status == "queued" for one in messages):
+            if any(one.status == "queued" for one in messages) and self._may_explain():
                 await self._explain_waits()
         except ClientError as error:
             log.debug("cannot look at the queue: %s", error)
@@ -117,6 +120,13 @@ class Progress:
             self._journal.record(key, await self._channel.send(Part(chat, text, key)))
         else:
             await self._channel.edit(chat, sent, text)
+
+    def _may_explain(self) -> bool:
+        now = asyncio.get_running_loop().time()
+        if now < self._explain_at:
+            return False
+        self._explain_at = now + _EXPLAIN_EVERY
+        return True
 
     async def _explain_waits(self) -> None:
         """Tell each sender once why their message waits for a person or for tomorrow."""

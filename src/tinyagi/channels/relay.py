@@ -165,7 +165,7 @@ class Relay:
             account=one_line(self._account, 256),
             error=None if self._error is None else one_line(self._error, 1_000),
         )
-        return (await self._client.services.report_relay(self._channel.manifest.id, report)).lease_seconds
+        return (await self._client.relays.report(self._channel.manifest.id, report)).lease_seconds
 
     async def _set_error(self, error: str | None) -> None:
         if error is not None:
@@ -176,7 +176,7 @@ class Relay:
     async def _leave(self) -> None:
         with suppress(Exception):
             async with asyncio.timeout(5):
-                await self._client.services.release_relay(self._channel.manifest.id, self._owner)
+                await self._client.relays.release(self._channel.manifest.id, self._owner)
         # A platform that is away does not keep the process from ending.
         with suppress(Exception):
             async with asyncio.timeout(5):

@@ -1,7 +1,6 @@
-"""Every REST call of the API, one class per noun. `AsyncClient` has an instance of each."""
+"""The REST calls of the API, one class per noun; `channel_calls` has those of channels."""
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Literal
 
 from tinyagi.api.agents import (
@@ -35,27 +34,10 @@ from tinyagi.api.board import (
     TaskSaved,
 )
 from tinyagi.api.channels import (
-    ApprovedPairing,
     ChannelState,
-    CheckSender,
-    PairingApproved,
-    Pairings,
-    RelayAccepted,
-    RelayReport,
-    SenderChecked,
 )
 from tinyagi.api.conversations import Conversation, HistoryLine, Recalled, Trace
 from tinyagi.api.daemon import Applied, Restarting
-from tinyagi.api.files import FileStored
-from tinyagi.api.messages import (
-    Delivered,
-    DeliveryFailed,
-    DeliveryNoted,
-    PendingResponse,
-    ResponseRow,
-    ResponseSent,
-    SendResponse,
-)
 from tinyagi.api.queue import (
     CancelledMessage,
     DeadMessage,
@@ -77,12 +59,12 @@ from tinyagi.client.transport import Transport, segment
 ChannelAction = Literal["start", "stop", "restart"]
 
 
-class _Calls:
+class Calls:
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
 
 
-class AgentCalls(_Calls):
+class AgentCalls(Calls):
     async def all(self) -> dict[str, AgentFields]:
         return await self._transport.get("/api/agents", dict[str, AgentFields])
 
@@ -162,7 +144,7 @@ def _agent_path(agent: str, *steps: str) -> str:
     return "/".join(("/api/agents", segment(agent), *steps))
 
 
-class AnalyticsCalls(_Calls):
+class AnalyticsCalls(Calls):
     async def tables(self) -> list[AnalyticsTable]:
         """List the tables that the pipeline computed."""
         return await self._transport.get("/api/analytics", list[AnalyticsTable])
@@ -182,7 +164,7 @@ class AnalyticsCalls(_Calls):
         )
 
 
-class BoardCalls(_Calls):
+class BoardCalls(Calls):
     async def projects(self) -> list[Project]:
         return await self._transport.get("/api/projects", list[Project])
 
@@ -227,7 +209,7 @@ class BoardCalls(_Calls):
         await self._transport.delete(f"/api/comments/{segment(comment)}", Ok)
 
 
-class ConversationCalls(_Calls):
+class ConversationCalls(Calls):
     async def recent(self, *, limit: int | None = None) -> list[Conversation]:
         """List recent conversations, newest first."""
         return await self._transport.get("/api/conversations", list[Conversation], limit=limit)
@@ -237,27 +219,7 @@ class ConversationCalls(_Calls):
         return await self._transport.get(f"/api/traces/{segment(conversation)}", Trace)
 
 
-class PairingCalls(_Calls):
-    async def all(self) -> Pairings:
-        return await self._transport.get("/api/pairing", Pairings)
-
-    async def check(self, channel: str, sender_id: str, sender: str) -> SenderChecked:
-        """Check whether a person may write; someone unknown gets a code."""
-        person = CheckSender(channel=channel, sender_id=sender_id, sender=sender)
-        return await self._transport.post("/api/pairing/check", SenderChecked, person)
-
-    async def approve(self, code: str) -> ApprovedPairing:
-        return (await self._transport.post("/api/pairing/approve", PairingApproved, {"code": code})).entry
-
-    async def reject(self, code: str) -> None:
-        """Delete a pending code without approving it."""
-        await self._transport.delete(f"/api/pairing/pending/{segment(code)}", Ok)
-
-    async def unpair(self, channel: str, sender_id: str) -> None:
-        await self._transport.delete(f"/api/pairing/{segment(channel)}/{segment(sender_id)}", Ok)
-
-
-class QueueCalls(_Calls):
+class QueueCalls(Calls):
     async def status(self) -> QueueStatus:
         return await self._transport.get("/api/queue/status", QueueStatus)
 
@@ -311,35 +273,7 @@ class QueueCalls(_Calls):
         await self._transport.delete(f"/api/queue/dead/{segment(message)}", Ok)
 
 
-class ResponseCalls(_Calls):
-    async def recent(self, *, limit: int | None = None) -> list[ResponseRow]:
-        """List recent responses, newest first."""
-        return await self._transport.get("/api/responses", list[ResponseRow], limit=limit)
-
-    async def pending(self, channel: str, *, limit: int | None = None) -> list[PendingResponse]:
-        """List the responses that the channel should deliver, oldest first."""
-        return await self._transport.get("/api/responses/pending", list[PendingResponse], channel=channel, limit=limit)
-
-    async def send(self, response: SendResponse) -> ResponseSent:
-        """Send a person a response that does not answer a message."""
-        return await self._transport.post("/api/responses", ResponseSent, response)
-
-    async def ack(self, response: int) -> None:
-        await self._transport.post(f"/api/responses/{segment(response)}/ack", Ok)
-
-    async def ack_all(self, responses: Sequence[int]) -> None:
-        """Acknowledge several responses by one call; those that were given up meanwhile are skipped."""
-        await self._transport.post("/api/responses/ack", Ok, Delivered(ids=tuple(responses)))
-
-    async def fail(
-        self, response: int, reason: str, *, is_final: bool = False, retry_after: float | None = None
-    ) -> DeliveryNoted:
-        """Report a failed delivery; unless it is final, it is retried later, up to the last attempt."""
-        body = DeliveryFailed(reason=reason, is_final=is_final, retry_after_seconds=retry_after)
-        return await self._transport.post(f"/api/responses/{segment(response)}/fail", DeliveryNoted, body)
-
-
-class ScheduleCalls(_Calls):
+class ScheduleCalls(Calls):
     async def all(self) -> list[Schedule]:
         return await self._transport.get("/api/schedules", list[Schedule])
 
@@ -355,7 +289,7 @@ class ScheduleCalls(_Calls):
         await self._transport.delete(f"/api/schedules/{segment(schedule)}", Ok)
 
 
-class DaemonCalls(_Calls):
+class DaemonCalls(Calls):
     async def restart(self) -> Restarting:
         """Restart the daemon after its current runs."""
         return await self._transport.post("/api/services/restart", Restarting)
@@ -367,25 +301,8 @@ class DaemonCalls(_Calls):
     async def channel(self, channel: str, action: ChannelAction) -> ChannelState:
         return await self._transport.post(f"/api/services/channel/{segment(channel)}/{action}", ChannelState)
 
-    async def report_relay(self, channel: str, report: RelayReport) -> RelayAccepted:
-        """Take or renew the right to deliver a channel's responses; ConflictError means that another process has it."""
-        return await self._transport.put(f"/api/channels/{segment(channel)}/relay", RelayAccepted, report)
 
-    async def release_relay(self, channel: str, owner: str) -> None:
-        await self._transport.delete(f"/api/channels/{segment(channel)}/relay", Ok, owner=owner)
-
-
-class FileCalls(_Calls):
-    async def store(self, file: Path, name: str) -> FileStored:
-        """Store a file for the `files` of a message."""
-        return await self._transport.upload("/api/files", FileStored, file, name=name)
-
-    async def fetch(self, path: str, target: Path) -> int:
-        """Write a file of the daemon's files folder, such as an attachment, to `target`; return its size."""
-        return await self._transport.download("/api/files", target, path=path)
-
-
-class SettingsCalls(_Calls):
+class SettingsCalls(Calls):
     async def read(self) -> SettingsObject:
         return await self._transport.get("/api/settings", SettingsObject)
 
@@ -398,7 +315,7 @@ class SettingsCalls(_Calls):
         return await self._transport.post("/api/setup", SettingsSaved, settings)
 
 
-class ProviderCalls(_Calls):
+class ProviderCalls(Calls):
     async def all(self) -> dict[str, ProviderFields]:
         return await self._transport.get("/api/custom-providers", dict[str, ProviderFields])
 
@@ -410,7 +327,7 @@ class ProviderCalls(_Calls):
         await self._transport.delete(f"/api/custom-providers/{segment(provider)}", Ok)
 
 
-class TeamCalls(_Calls):
+class TeamCalls(Calls):
     async def all(self) -> dict[str, TeamFields]:
         return await self._transport.get("/api/teams", dict[str, TeamFields])
 

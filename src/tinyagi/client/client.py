@@ -16,15 +16,13 @@ from tinyagi.client.calls import (
     BoardCalls,
     ConversationCalls,
     DaemonCalls,
-    FileCalls,
-    PairingCalls,
     ProviderCalls,
     QueueCalls,
-    ResponseCalls,
     ScheduleCalls,
     SettingsCalls,
     TeamCalls,
 )
+from tinyagi.client.channel_calls import FileCalls, PairingCalls, RelayCalls, ResponseCalls
 from tinyagi.client.conversation import Audience, ConversationResult, acknowledge_answers, converse
 from tinyagi.client.errors import ClientError, ConflictError, ConnectionLost, NoAnswer, NotPaired
 from tinyagi.client.event_stream import Pauses, StreamEvent, follow
@@ -70,6 +68,7 @@ class AsyncClient:
         self.pairing = PairingCalls(transport)
         self.providers = ProviderCalls(transport)
         self.queue = QueueCalls(transport)
+        self.relays = RelayCalls(transport)
         self.responses = ResponseCalls(transport)
         self.schedules = ScheduleCalls(transport)
         self.services = DaemonCalls(transport)

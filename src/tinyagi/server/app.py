@@ -58,9 +58,11 @@ def create_app(services: Services, configured: ServerSettings, token: str | None
         RateLimit(configured.messages_per_minute),
         services.metrics.request,
     )
+    rest = fastapi_app(services, checked_token)
+    rest.state.messages = messages
     dispatcher = _Dispatcher(
         fast={("POST", PATH): messages, ("GET", STREAM): EventStream(services.hub, services.store)},
-        rest=_Measured(fastapi_app(services, checked_token, messages), services.metrics),
+        rest=_Measured(rest, services.metrics),
     )
     return Guard(
         dispatcher,
@@ -71,7 +73,7 @@ def create_app(services: Services, configured: ServerSettings, token: str | None
     )
 
 
-def fastapi_app(services: Services, token: Token | None, messages: MessageEndpoint) -> FastAPI:
+def fastapi_app(services: Services, token: Token | None) -> FastAPI:
     """Build the FastAPI routes and the OpenAPI document, which covers every route."""
     app = FastAPI(
         title="TinyAGI",
@@ -82,7 +84,6 @@ def fastapi_app(services: Services, token: Token | None, messages: MessageEndpoi
         responses=errors.responses(*errors.COMMON),
     )
     app.state.services = services
-    app.state.messages = messages
     app.openapi = lambda: document(app)  # type: ignore[method-assign]
     errors.install(app)
     for router in ROUTERS:

@@ -22,14 +22,13 @@ router = APIRouter(tags=["files"])
 
 _CHUNK: Final = 256 * 1024
 _BYTES: Final = "application/octet-stream"
+_BINARY: Final = {"type": "string", "format": "binary"}
 
 
 @router.post(
     "/api/files",
     responses=responses(413),
-    openapi_extra={
-        "requestBody": {"required": True, "content": {_BYTES: {"schema": {"type": "string", "format": "binary"}}}}
-    },
+    openapi_extra={"requestBody": {"required": True, "content": {_BYTES: {"schema": _BINARY}}}},
 )
 async def store_file(
     services: ServicesDep, request: Request, name: Annotated[str, Query(min_length=1, max_length=255)]
@@ -49,7 +48,11 @@ async def store_file(
     return FileStored(path=str(path), size=size)
 
 
-@router.get("/api/files", responses=responses(404), response_class=StreamingResponse)
+@router.get(
+    "/api/files",
+    responses={200: {"content": {_BYTES: {"schema": _BINARY}}, "description": "The file."}, **responses(404)},
+    response_class=StreamingResponse,
+)
 async def fetch_file(
     services: ServicesDep, path: Annotated[str, Query(min_length=1, max_length=4_096)]
 ) -> StreamingResponse:
