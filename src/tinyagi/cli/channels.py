@@ -55,7 +55,7 @@ def setup(
     app_secret: Annotated[str | None, typer.Option(help="whatsapp cloud: the app secret; - reads stdin.")] = None,
     verify_token: Annotated[str | None, typer.Option(help="whatsapp cloud: a text you choose; - reads stdin.")] = None,
     secret: Annotated[str | None, typer.Option(help="webhook: the shared secret, whsec_…; - reads stdin.")] = None,
-    url: Annotated[str | None, typer.Option("--answers-to", help="webhook: where answers are sent.")] = None,
+    url: Annotated[str | None, typer.Option("--url", help="webhook: where answers are sent.")] = None,
     listen_host: Annotated[str | None, typer.Option(help="whatsapp cloud, webhook: the address to listen on.")] = None,
     listen_port: Annotated[str | None, typer.Option(help="whatsapp cloud, webhook: the port to listen on.")] = None,
     api_url: Annotated[

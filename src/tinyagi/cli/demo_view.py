@@ -75,6 +75,7 @@ def _next_steps(address: str, home: Home) -> str:
         "\nThe company keeps running.\n"
         f"Look:   [cyan]{command} trace[/]\n"
         f"Write:  [cyan]{command} send --wait '@dev Ship the login page.'[/]\n"
+        f"Join from Telegram: [cyan]{command} channel setup telegram --token TOKEN[/]\n"
         f"Stop:   [cyan]{command} stop[/]\n"
         f"API:    {address}"
     )
