@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import random
+import re
 import signal
 import sys
 from collections import Counter, defaultdict
@@ -132,10 +133,12 @@ def answers_of(platform: Platform) -> dict[str, list[str]]:
 
 
 async def until_answered(platform: Platform, messages: int) -> None:
-    def count() -> int:
-        return sum(len(set(texts)) for texts in answers_of(platform).values())
+    def answered() -> set[str]:
+        """Numbers of messages that an answer covers."""
+        texts = (text for texts in answers_of(platform).values() for text in texts)
+        return {number for text in texts for number in re.findall(r"number (\d+)", text)}
 
-    await eventually(lambda: count() >= messages, seconds=300)
+    await eventually(lambda: len(answered()) >= messages, seconds=300)
 
 
 async def until_acknowledged(home: Home) -> None:
@@ -190,6 +193,24 @@ async def test_every_message_is_answered_once_and_in_order(
         # A process killed between the platform's yes and its record of it sends that part again.
         assert repeated <= kills
         assert max(Counter(text for texts in answers.values() for text in texts).values()) <= 2
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("platform", [TelegramServer], indirect=True, ids=["telegram"])
+async def test_with_batching_every_message_is_covered_by_one_answer(home: Home, platform: Platform) -> None:
+    settings = json.loads(home.settings_file.read_text())
+    # A run takes a while, so that further messages wait and share the next one.
+    del settings["agents"]["coder"]["batching"]
+    home.settings_file.write_text(json.dumps(settings))
+    script = home.path.parent / "workspace" / "coder" / "script.toml"
+    script.write_text('[[reply]]\nseconds = 0.3\nsay = "heard {message}"\n')
+
+    await run(home, platform, *FEW)
+
+    answers = {text for texts in answers_of(platform).values() for text in texts}
+    covered = Counter(number for text in answers for number in re.findall(r"number (\d+)", text))
+    assert covered == Counter(str(number) for number in range(FEW[0]))
+    assert len(answers) < FEW[0], "no run was shared"
 
 
 @pytest.mark.timeout(120)
