@@ -2,23 +2,12 @@
 
 import asyncio
 import contextlib
-import random
-import socket
 from collections.abc import AsyncIterator
 
 from starlette.types import ASGIApp
 from uvicorn import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
-
-
-def free_port() -> int:
-    """A port that is free now, outside the range from which the system takes ports for connections."""
-    while True:
-        port = random.randrange(12_000, 32_000)
-        with socket.socket() as probe, contextlib.suppress(OSError):
-            probe.bind(("127.0.0.1", port))
-            return port
 
 
 @contextlib.asynccontextmanager

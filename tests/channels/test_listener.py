@@ -9,7 +9,7 @@ from datetime import timedelta
 import httpx
 import pytest
 
-from tests.channels.loopback import free_port
+from tests.support.ports import free_port
 from tinyagi.channels import listener as listener_module
 from tinyagi.channels.listener import Answer, Place, Request, listener
 from tinyagi.channels.port import ChannelError, NotConfigured

@@ -164,7 +164,7 @@ async def test_a_model_unknown_to_the_new_provider_is_dropped_with_a_note(backen
         (("agent", "add", "new", "-p", "custom:lab"), "tinyagi setup --provider custom:lab --base-url URL"),
         (("provider", "remove", "nobody", "--yes"), "There is no provider 'nobody'."),
         (("provider", "add", "new", "--url", "not a url"), "base_url"),
-        (("channel", "reset", "pigeon", "--yes"), "'pigeon' is not one of discord, telegram, whatsapp"),
+        (("channel", "reset", "pigeon", "--yes"), "'pigeon' is not one of discord, telegram, webhook, whatsapp"),
     ],
 )
 async def test_a_refused_command_changes_nothing(

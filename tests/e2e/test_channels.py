@@ -127,7 +127,7 @@ async def approve(client: AsyncClient, people: int) -> None:
 def answers_of(platform: Platform) -> dict[str, list[str]]:
     answers = defaultdict(list)
     for one in platform.deliveries:
-        if one.text.startswith("heard"):
+        if one.text.startswith("heard number"):
             answers[one.person].append(one.text)
     return answers
 

@@ -240,6 +240,7 @@ async def test_an_agent_cannot_change_a_schedule_that_posts_to_a_chat(
     locked: Premises, coder: httpx.AsyncClient
 ) -> None:
     schedule = {"cron": "0 9 * * *", "agentId": "writer", "message": "hello", "label": "ada", "channel": "telegram"}
+    schedule["senderId"] = "4711"
     assert (await locked.http.post("/api/schedules", json=schedule)).status_code == 200
 
     assert (await coder.put("/api/schedules/ada", json={"message": "forged"})).status_code == 403

@@ -23,8 +23,8 @@ async def test_a_schedule_is_added_and_listed(premises: Premises) -> None:
     schedule = await added(premises, label="daily")
 
     assert schedule.keys() == {
-        *("id", "label", "agentId", "message", "cron", "runAt", "channel", "sender", "enabled", "timezone"),
-        *("nextAt", "lastAt", "createdAt", "updatedAt"),
+        *("id", "label", "agentId", "message", "cron", "runAt", "channel", "sender", "senderId", "enabled"),
+        *("timezone", "nextAt", "lastAt", "createdAt", "updatedAt"),
     }
     assert (schedule["channel"], schedule["sender"], schedule["enabled"]) == ("schedule", "Scheduler", True)
     assert (schedule["runAt"], schedule["lastAt"]) == (None, None)

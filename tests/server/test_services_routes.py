@@ -89,6 +89,6 @@ async def test_an_unknown_channel_is_not_found(premises: Premises) -> None:
         answer = await premises.http.post(f"/api/services/channel/telegram/{verb}", json={})
 
         assert answer.status_code == 404
-        assert answer.json()["error"].startswith("This daemon does not run the channel telegram; it runs: none.")
+        assert answer.json()["error"].startswith("There is no channel telegram. There are: none.")
         assert (await premises.http.post(f"/api/services/channel/T!/{verb}", json={})).status_code == 400
     assert (await premises.http.post("/api/services/channel/telegram/explode", json={})).status_code == 404

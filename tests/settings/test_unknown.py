@@ -42,7 +42,7 @@ def test_an_unknown_name_is_reported(raw: dict[str, Any], sentence: str) -> None
         first_settings(detect_provider({}, lambda _: None)),
         {name: value for name, value in SETTINGS.items() if name not in {"house_rules", "agents"}},
         {"agents": {"any_id": {}}, "models": {"aliases": {"fast": "haiku"}}, "limits": {"prices": {"gpt": {}}}},
-        {"channels": {"whatsapp": {"mode": "web", "anything": 1}, "defaults": {"telegram:1": {"agentId": "a"}}}},
+        {"channels": {"whatsapp": {"mode": "web"}, "defaults": {"telegram:1": {"agentId": "a"}}}},
         {"_note": "mine", "$schema": "x", "agents": {"coder": {"//": "why"}}},
         {"agents": 5, "limits": {"agents": {"coder": 5}}},
     ],

@@ -14,7 +14,7 @@ GOOD = (
     "INSERT INTO projects VALUES ('p1', 'Site', '', 'WEB', NULL, 'active', 1, 1)",
     "INSERT INTO tasks VALUES ('t1', 1, 'WEB-1', 'x', '', 'todo', NULL, NULL, 'p1', 1, 1, 1)",
     "INSERT INTO comments VALUES ('c1', 't1', 'Ada', 'user', 'x', 1)",
-    "INSERT INTO schedules VALUES ('s1', 'daily', 'coder', 'x', '* * * * *', NULL, 'a', 'b', 1, NULL, 5, 4, 1, 1)",
+    "INSERT INTO schedules VALUES ('s1', 'daily', 'coder', 'x', '* * * *', NULL, 'a', 'b', 1, NULL, 5, 4, 1, 1, NULL)",
     "INSERT INTO pairing_requests VALUES ('CODE', 'telegram', '1', 'Ada', 1, 2)",
     "INSERT INTO paired_senders VALUES ('telegram', '1', 'Ada', 1, 'CODE')",
 )
@@ -46,7 +46,7 @@ def database(tmp_path: Path) -> Iterator[apsw.Connection]:
         "UPDATE schedules SET cron = NULL",
         "UPDATE schedules SET enabled = 2",
         "UPDATE schedules SET next_at = 4",
-        "INSERT INTO schedules VALUES ('s2', 'daily', 'coder', 'x', NULL, 9, 'a', 'b', 1, NULL, 9, NULL, 1, 1)",
+        "INSERT INTO schedules VALUES ('s2', 'daily', 'coder', 'x', NULL, 9, 'a', 'b', 1, NULL, 9, NULL, 1, 1, NULL)",
         "INSERT INTO pairing_requests VALUES ('OTHER', 'telegram', '1', 'Ada', 1, 2)",
         "INSERT INTO paired_senders VALUES ('telegram', '1', 'Eve', 1, NULL)",
     ],

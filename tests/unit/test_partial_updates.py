@@ -33,6 +33,7 @@ UPDATES: list[tuple[Update, type, dict[str, object]]] = [
         ScheduleChanges,
         ScheduleFields,
         {
+            "sender_id": "4711",
             "label": "daily",
             "agent_id": "coder",
             "message": "Hello",

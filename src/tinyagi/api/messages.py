@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field, JsonValue
 
-from tinyagi.api.base import ID, KEY, Error, Id, Model, PersonName, Storable, Text
+from tinyagi.api.base import ID, KEY, MAX_INTEGER, Error, Id, Model, PersonName, Storable, Text
 
 LONGEST_DELAY = 366 * 86_400
 
@@ -138,7 +138,7 @@ class ResponseSent(Model):
 class Delivered(Model):
     """Responses that a channel has delivered."""
 
-    ids: Annotated[tuple[int, ...], Field(max_length=1_000)]
+    ids: Annotated[tuple[Annotated[int, Field(ge=1, le=MAX_INTEGER)], ...], Field(max_length=1_000)]
 
 
 class DeliveryFailed(Model):

@@ -44,6 +44,7 @@ class Progress:
         self._journal = journal
         self._mode = mode
         self._news = asyncio.Event()
+        self._ended: asyncio.Queue[Chat] = asyncio.Queue()
         self._explain_at = 0.0
         self._texts: dict[str, str] = {}
         """The text that each chat's progress message shows."""
@@ -52,8 +53,18 @@ class Progress:
         """A message was stored or a run has started."""
         self._news.set()
 
-    async def answered(self, chat: Chat) -> None:
-        """Remove the chat's progress message: the answer is there."""
+    def answered(self, chat: Chat) -> None:
+        """The chat has its answer: its progress message goes."""
+        self._ended.put_nowait(chat)
+
+    async def run(self) -> None:
+        """Show progress until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._look())
+            while True:
+                await self._remove(await self._ended.get())
+
+    async def _remove(self, chat: Chat) -> None:
         key = _key(chat)
         sent = self._journal.sent(key)
         if sent is not None:
@@ -62,8 +73,7 @@ class Progress:
             self._journal.forget([key])
         self._texts.pop(chat.address, None)
 
-    async def run(self) -> None:
-        """Show progress until cancelled."""
+    async def _look(self) -> None:
         # People may be waiting from before this process started.
         self._news.set()
         while True:
@@ -94,7 +104,7 @@ class Progress:
             return True
         chats = _by_chat(messages)
         for gone in self._texts.keys() - chats.keys():
-            await self.answered(Chat.at(gone))
+            self.answered(Chat.at(gone))
         if self._mode is not ProgressMode.OFF:
             # One after the other, and not for everyone in a crowd: answers go first.
             for chat, running in list(chats.items())[:_MOST_CHATS]:

@@ -65,13 +65,10 @@ class Relay:
         progress = Progress(self._channel, self._client, journal, self._mode)
         async with asyncio.TaskGroup() as tasks:
 
-            def delivered(chat: Chat) -> None:
-                tasks.create_task(progress.answered(chat))
-
             def stored(_: Chat) -> None:
                 progress.wake()
 
-            delivery = Delivery(self._channel, self._client, journal, downloads, delivered)
+            delivery = Delivery(self._channel, self._client, journal, downloads, progress.answered)
             reception = Reception(self._channel, self._client, downloads, stored)
             tasks.create_task(self._keep_lease(lease_seconds))
             await self._connect()

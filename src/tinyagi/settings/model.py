@@ -97,7 +97,8 @@ class TelegramSettings(ChannelSettings):
 
 
 class WhatsAppSettings(ChannelSettings):
-    mode: Literal["cloud", "linked"] = "cloud"
+    mode: str = "cloud"
+    """`cloud` or `linked`; the channel refuses others, so that an old home with another word still opens."""
     phone_number_id: str | None = None
     access_token: str | None = None
     app_secret: str | None = None

@@ -16,9 +16,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from tests.channels.loopback import free_port, serving
+from tests.channels.loopback import serving
 from tests.channels.outbox import Outbox
 from tests.channels.platform import Delivered
+from tests.support.ports import free_port
 
 KEY = bytes(range(32))
 SECRET = "whsec_" + base64.b64encode(KEY).decode()

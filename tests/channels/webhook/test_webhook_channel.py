@@ -12,8 +12,8 @@ import httpx
 import pytest
 
 from tests.channels.inbox import Inbox, receiving
-from tests.channels.loopback import free_port
 from tests.channels.webhook.server import KEY, SECRET, WebhookSystem, running, signature
+from tests.support.ports import free_port
 from tinyagi.channels.port import ChannelMessage, DeliveryError, FilePart, NotConfigured, Part
 from tinyagi.channels.webhook.channel import WebhookChannel
 from tinyagi.channels.webhook.manifest import MANIFEST

@@ -6,8 +6,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tests.channels.loopback import free_port
 from tests.channels.webhook.server import SECRET
+from tests.support.ports import free_port
 from tinyagi.channels.port import ChannelMessage, Part
 from tinyagi.channels.webhook.channel import WebhookChannel
 

@@ -20,9 +20,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from tests.channels.loopback import free_port, serving
+from tests.channels.loopback import serving
 from tests.channels.outbox import Outbox
 from tests.channels.platform import Delivered
+from tests.support.ports import free_port
 from tinyagi.channels.whatsapp.message_ids import MessageIds
 
 NUMBER = "106540352242922"

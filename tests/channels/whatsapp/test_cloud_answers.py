@@ -9,9 +9,10 @@ from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 
 from tests.channels.inbox import Inbox
-from tests.channels.loopback import free_port, serving
+from tests.channels.loopback import serving
 from tests.channels.whatsapp.conftest import connected
 from tests.channels.whatsapp.server import NUMBER, TOKEN, GraphServer, Refusal
+from tests.support.ports import free_port
 from tinyagi.channels.port import ChannelError, DeliveryError, FilePart, NotConfigured, Part
 from tinyagi.channels.whatsapp.cloud import CloudChannel
 from tinyagi.channels.whatsapp.manifest import MANIFEST
