@@ -163,3 +163,8 @@ def test_a_clean_text_has_an_encoding_and_is_not_longer(text: str) -> None:
     clean = utf16.clean(text)
     clean.encode()
     assert utf16.length(clean) <= utf16.length(text)
+
+
+def test_the_signature_of_an_answer_is_no_list() -> None:
+    assert to_html("Done.\n\n- [coder]") == "Done.\n\n- [coder]"
+    assert to_html("- one\n- two") == "• one\n• two"

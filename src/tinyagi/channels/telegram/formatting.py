@@ -13,6 +13,8 @@ _LANGUAGE: Final = re.compile(r"[\w+#.-]+", re.ASCII)
 _QUOTE: Final = re.compile(r"(?: {0,3}> ?)+")
 _HEADING: Final = re.compile(r" {0,3}#{1,6}[ \t]+(?P<title>.*?)(?:[ \t]+#+)?[ \t]*")
 _RULE: Final = re.compile(r" {0,3}(?:(?:-[ \t]*){3,}|(?:\*[ \t]*){3,}|(?:_[ \t]*){3,})")
+_SIGNATURE: Final = re.compile(r"- \[[a-z0-9][a-z0-9_-]*\]")
+"""The agent's name below an answer; not an item of a list."""
 _BULLET: Final = re.compile(r"(?P<indent>[ \t]*)[-*+][ \t]+(?:\[(?P<box>[ xX])\][ \t]+)?(?P<item>.*)")
 _NUMBERED: Final = re.compile(r"(?P<number>[ \t]*\d{1,9}[.)][ \t]+)(?P<item>.*)")
 _TABLE_RULE: Final = re.compile(r"[ \t]*\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*")
@@ -64,7 +66,7 @@ def _single_line(line: str) -> str | None:
     if heading := _HEADING.fullmatch(line):
         title = _BOLD.sub("", inline(heading["title"]))
         return f"<b>{title}</b>" if title else ""
-    if bullet := _BULLET.fullmatch(line):
+    if (bullet := _BULLET.fullmatch(line)) and not _SIGNATURE.fullmatch(line):
         sign = "•" if bullet["box"] is None else "☐" if bullet["box"] == " " else "☑"
         return f"{bullet['indent']}{sign} {inline(bullet['item'])}"
     if numbered := _NUMBERED.fullmatch(line):
