@@ -12,7 +12,7 @@ from typing import Final
 from tinyagi.engine.engine import Engine
 from tinyagi.pipeline.serve.archive import LakeArchive, LakeRecall
 from tinyagi.server.app import create_app
-from tinyagi.server.dependencies import Channel, Services
+from tinyagi.server.dependencies import ChannelRunner, Services
 from tinyagi.server.event_hub import EventHub
 from tinyagi.server.http import http_server
 from tinyagi.server.metrics import Metrics
@@ -35,7 +35,7 @@ async def open_api(
     restart: Callable[[], None],
     configured: ServerSettings,
     token: str | None = None,
-    channels: Mapping[str, Channel] | None = None,
+    channels: Mapping[str, ChannelRunner] | None = None,
     relays: Relays | None = None,
 ) -> AsyncIterator[None]:
     """Serve the API of a started engine on the listener while the block runs."""

@@ -11,8 +11,8 @@ import pytest
 
 from tests.support.ports import free_port
 from tinyagi.channels import listener as listener_module
-from tinyagi.channels.listener import Answer, Place, Request, listener
-from tinyagi.channels.port import ChannelError, NotConfigured
+from tinyagi.channels.listener import Answer, ListenAddress, Request, listener
+from tinyagi.channels.port import ChannelError, NotSetUp
 from tinyagi.channels.turns import Turns
 
 
@@ -25,22 +25,22 @@ async def broken(request: Request) -> Answer:
 
 
 @pytest.fixture
-def place() -> Place:
-    return Place("127.0.0.1", free_port())
+def place() -> ListenAddress:
+    return ListenAddress("127.0.0.1", free_port())
 
 
-def client(place: Place) -> httpx.AsyncClient:
+def client(place: ListenAddress) -> httpx.AsyncClient:
     return httpx.AsyncClient(base_url=f"http://{place.host}:{place.port}", trust_env=False, headers={"X-Name": "ada"})
 
 
-async def test_a_route_gets_headers_query_and_body(place: Place) -> None:
+async def test_a_route_gets_headers_query_and_body(place: ListenAddress) -> None:
     async with listener(place, {("POST", "/a"): echo}), client(place) as caller:
         answer = await caller.post("/a?q=x%20y", content=b"body")
 
     assert (answer.status_code, answer.text) == (200, "x y ada body")
 
 
-async def test_unknown_paths_and_methods_are_refused(place: Place) -> None:
+async def test_unknown_paths_and_methods_are_refused(place: ListenAddress) -> None:
     async with listener(place, {("POST", "/a"): echo, ("GET", "/a"): echo}), client(place) as caller:
         missing = await caller.get("/b")
         wrong = await caller.delete("/a")
@@ -50,7 +50,7 @@ async def test_unknown_paths_and_methods_are_refused(place: Place) -> None:
 
 
 @pytest.mark.parametrize("is_chunked", [False, True])
-async def test_a_large_body_is_refused(place: Place, is_chunked: bool) -> None:
+async def test_a_large_body_is_refused(place: ListenAddress, is_chunked: bool) -> None:
     async def pieces() -> AsyncIterator[bytes]:
         for _ in range(11):
             yield b"x" * 10_000
@@ -62,7 +62,7 @@ async def test_a_large_body_is_refused(place: Place, is_chunked: bool) -> None:
     assert (answer.status_code, answer.text) == (413, "A body may have 100000 bytes.")
 
 
-async def test_all_bodies_together_are_limited(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_all_bodies_together_are_limited(place: ListenAddress, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listener_module, "BUFFER_LIMIT", 1_000)
     async with listener(place, {("POST", "/a"): echo}), client(place) as caller:
         refused = await caller.post("/a", content=b"x" * 1_001)
@@ -72,7 +72,9 @@ async def test_all_bodies_together_are_limited(place: Place, monkeypatch: pytest
     assert accepted.status_code == 200
 
 
-async def test_a_failing_handler_tells_nothing_but_is_logged(place: Place, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_failing_handler_tells_nothing_but_is_logged(
+    place: ListenAddress, caplog: pytest.LogCaptureFixture
+) -> None:
     async with listener(place, {("POST", "/a"): broken}), client(place) as caller:
         answer = await caller.post("/a")
 
@@ -81,7 +83,7 @@ async def test_a_failing_handler_tells_nothing_but_is_logged(place: Place, caplo
     assert "secret detail" in caplog.text
 
 
-async def test_a_slow_handler_and_a_slow_body_get_a_503(place: Place) -> None:
+async def test_a_slow_handler_and_a_slow_body_get_a_503(place: ListenAddress) -> None:
     is_cancelled = asyncio.Event()
 
     async def slow(request: Request) -> Answer:
@@ -105,7 +107,7 @@ async def test_a_slow_handler_and_a_slow_body_get_a_503(place: Place) -> None:
         await writer.wait_closed()
 
 
-async def test_a_connection_without_a_request_is_closed(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_connection_without_a_request_is_closed(place: ListenAddress, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listener_module, "REQUEST_TIME", timedelta(milliseconds=20))
     async with listener(place, {("POST", "/a"): echo}):
         reader, writer = await asyncio.open_connection(place.host, place.port)
@@ -118,7 +120,7 @@ async def test_a_connection_without_a_request_is_closed(place: Place, monkeypatc
             await writer.wait_closed()
 
 
-async def test_a_waiting_caller_gets_a_503_at_the_end(place: Place, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_waiting_caller_gets_a_503_at_the_end(place: ListenAddress, caplog: pytest.LogCaptureFixture) -> None:
     has_begun = asyncio.Event()
 
     async def wait(request: Request) -> Answer:
@@ -135,7 +137,7 @@ async def test_a_waiting_caller_gets_a_503_at_the_end(place: Place, caplog: pyte
     assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
 
 
-async def test_a_busy_port_names_the_remedy_and_is_free_afterwards(place: Place) -> None:
+async def test_a_busy_port_names_the_remedy_and_is_free_afterwards(place: ListenAddress) -> None:
     async with listener(place, {}):
         with pytest.raises(ChannelError, match="choose another with listen_host and listen_port"):
             async with listener(place, {}):
@@ -146,16 +148,16 @@ async def test_a_busy_port_names_the_remedy_and_is_free_afterwards(place: Place)
 
 async def test_an_address_of_another_machine_is_refused() -> None:
     with pytest.raises(ChannelError, match=r"192\.0\.2\.1"):
-        async with listener(Place("192.0.2.1", free_port()), {}):
+        async with listener(ListenAddress("192.0.2.1", free_port()), {}):
             pass
 
 
 def test_the_place_comes_from_the_settings() -> None:
-    assert Place.of({}, 3780) == Place("127.0.0.1", 3780)
-    assert Place.of({"listen_host": "0.0.0.0", "listen_port": "1"}, 3780) == Place("0.0.0.0", 1)  # noqa: S104
+    assert ListenAddress.of({}, 3780) == ListenAddress("127.0.0.1", 3780)
+    assert ListenAddress.of({"listen_host": "0.0.0.0", "listen_port": "1"}, 3780) == ListenAddress("0.0.0.0", 1)  # noqa: S104
     for port in ("0", "-1", "x", "65536", "²"):
-        with pytest.raises(NotConfigured):
-            Place.of({"listen_port": port}, 3780)
+        with pytest.raises(NotSetUp):
+            ListenAddress.of({"listen_port": port}, 3780)
 
 
 async def test_turns_keep_the_order_of_a_key_and_forget_it() -> None:

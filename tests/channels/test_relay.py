@@ -11,7 +11,7 @@ from tests.channels.memory_channel import MemoryChannel, Sent
 from tests.support.puppet import Gate
 from tinyagi.api.messages import PendingResponse
 from tinyagi.channels.delivery import Delivery
-from tinyagi.channels.journal import Journal
+from tinyagi.channels.journal import DeliveryJournal
 from tinyagi.channels.port import ChannelError, DeliveryError
 from tinyagi.channels.progress import ProgressMode
 from tinyagi.domain.responses import NewResponse, ResponseStatus
@@ -90,7 +90,7 @@ async def test_a_response_that_was_acknowledged_while_it_was_listed_is_not_deliv
         await front.store.responses.send(NewResponse("telegram", "Ada", f"{number}", "7"))
     front.home.channels.joinpath("telegram").mkdir()
     async with front.client() as client:
-        with Journal(front.state / "journal.jsonl") as journal:
+        with DeliveryJournal(front.state / "journal.jsonl") as journal:
             delivery = Delivery(front.channel, client, journal, front.state)
             list_pending, lists = client.responses.pending, 0
 
@@ -267,14 +267,14 @@ async def test_a_held_lane_is_explained_once(front: Front) -> None:
 
 async def test_a_journal_survives_a_torn_last_line(tmp_path: Path) -> None:
     path = tmp_path / "journal.jsonl"
-    with Journal(path) as journal:
+    with DeliveryJournal(path) as journal:
         journal.record("1-0", "a")
         journal.record("1-1", "b")
         journal.record("2-0", "c")
         journal.forget(["1-0", "1-1"])
     with path.open("ab") as file:
         file.write(b'{"key": "3-0", "se')
-    with Journal(path) as journal:
+    with DeliveryJournal(path) as journal:
         assert [journal.sent(key) for key in ("1-0", "1-1", "2-0", "3-0")] == [None, None, "c", None]
         for number in range(10_000):
             journal.record(f"x{number}", "y")

@@ -11,7 +11,7 @@ from secrets import token_hex
 from typing import Final
 
 from tinyagi.api.messages import PendingResponse
-from tinyagi.channels.journal import Journal
+from tinyagi.channels.journal import DeliveryJournal
 from tinyagi.channels.port import Channel, DeliveryError, FilePart, Part
 from tinyagi.channels.splitting import split
 from tinyagi.client.client import AsyncClient
@@ -54,7 +54,7 @@ class Delivery:
         self,
         channel: Channel,
         client: AsyncClient,
-        journal: Journal,
+        journal: DeliveryJournal,
         downloads: Path,
         delivered: Callable[[Chat], None] = lambda _: None,
     ) -> None:

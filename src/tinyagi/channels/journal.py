@@ -10,7 +10,7 @@ _LONGEST_MEMORY: Final = 5_000
 """Notices that are remembered; older ones are forgotten."""
 
 
-class Journal:
+class DeliveryJournal:
     """An append-only file of JSON lines. Each line is handed to the system at once, so only a power cut loses it."""
 
     def __init__(self, path: Path) -> None:

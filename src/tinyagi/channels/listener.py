@@ -18,7 +18,7 @@ from uvicorn._types import ASGIReceiveCallable, ASGISendCallable, Scope
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
-from tinyagi.channels.port import ChannelError, NotConfigured
+from tinyagi.channels.port import ChannelError, NotSetUp
 
 log = logging.getLogger(__name__)
 
@@ -55,24 +55,24 @@ Routes = Mapping[tuple[str, str], Handler]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ListenAddress:
     """The address on which a listener waits."""
 
     host: str
     port: int
 
     @classmethod
-    def of(cls, settings: Mapping[str, str], default_port: int) -> "Place":
-        """Read `listen_host` and `listen_port`; raise NotConfigured for a port that is not a number."""
+    def of(cls, settings: Mapping[str, str], default_port: int) -> "ListenAddress":
+        """Read `listen_host` and `listen_port`; raise NotSetUp for a port that is not a number."""
         port = settings.get("listen_port") or str(default_port)
         if not (port.isascii() and port.isdigit() and 0 < int(port) < 65_536):
-            raise NotConfigured(f"{port!r} is not a port. Set listen_port to a number between 1 and 65535.")
+            raise NotSetUp(f"{port!r} is not a port. Set listen_port to a number between 1 and 65535.")
         return cls(settings.get("listen_host") or "127.0.0.1", int(port))
 
 
 @contextlib.asynccontextmanager
 async def listener(
-    place: Place, routes: Routes, *, body_limit: int = BODY_LIMIT, request_time: timedelta = REQUEST_TIME
+    place: ListenAddress, routes: Routes, *, body_limit: int = BODY_LIMIT, request_time: timedelta = REQUEST_TIME
 ) -> AsyncIterator[None]:
     """Serve the routes inside the block; raise ChannelError with the remedy when the address cannot be used."""
     bound = _bind(place)
@@ -101,7 +101,7 @@ async def listener(
         await _finish(state)
 
 
-def _bind(place: Place) -> socket.socket:
+def _bind(place: ListenAddress) -> socket.socket:
     family = socket.AF_INET6 if ":" in place.host else socket.AF_INET
     bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:

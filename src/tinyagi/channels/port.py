@@ -16,7 +16,7 @@ class ChannelError(TinyAGIError):
     """A channel cannot work; the message names the remedy."""
 
 
-class NotConfigured(ChannelError):
+class NotSetUp(ChannelError):
     """A setting is missing or refused by the platform; trying again does not help."""
 
 
@@ -130,7 +130,7 @@ class Channel(Protocol):
     def manifest(self) -> Manifest: ...
 
     async def connect(self) -> str:
-        """Log in and return the account's name on the platform; raise NotConfigured or ChannelError."""
+        """Log in and return the account's name on the platform; raise NotSetUp or ChannelError."""
 
     async def receive(self, receive: Receive) -> None:
         """Pass on messages until cancelled or broken; raise ChannelError when the connection is lost for good.

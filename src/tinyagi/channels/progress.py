@@ -9,7 +9,7 @@ from typing import Final
 
 from tinyagi.api.queue import RunningMessage
 from tinyagi.channels.commands import waiting_line
-from tinyagi.channels.journal import Journal
+from tinyagi.channels.journal import DeliveryJournal
 from tinyagi.channels.port import Channel, ChannelError, DeliveryError, Part
 from tinyagi.client.client import AsyncClient
 from tinyagi.client.errors import ClientError
@@ -35,10 +35,10 @@ class ProgressMode(StrEnum):
     """One message per running request, changed as the output grows and removed when the answer comes."""
 
 
-class Progress:
+class ProgressDisplay:
     """Looks at the queue while a person waits, and not otherwise. What it finds is true after a restart, too."""
 
-    def __init__(self, channel: Channel, client: AsyncClient, journal: Journal, mode: ProgressMode) -> None:
+    def __init__(self, channel: Channel, client: AsyncClient, journal: DeliveryJournal, mode: ProgressMode) -> None:
         self._channel = channel
         self._client = client
         self._journal = journal

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from tinyagi.channels.discord.manifest import MANIFEST as DISCORD
-from tinyagi.channels.port import Channel, Manifest, NotConfigured, Setting
+from tinyagi.channels.port import Channel, Manifest, NotSetUp, Setting
 from tinyagi.channels.telegram.manifest import MANIFEST as TELEGRAM
 from tinyagi.channels.webhook.manifest import MANIFEST as WEBHOOK
 from tinyagi.channels.whatsapp.manifest import MANIFEST as WHATSAPP
@@ -17,19 +17,19 @@ MANIFESTS: Final[Mapping[str, Manifest]] = {
 
 
 def open_channel(name: str, settings: Mapping[str, str], state: Path) -> Channel:
-    """The channel with these settings, not connected yet; raise NotConfigured when something is missing."""
+    """The channel with these settings, not connected yet; raise NotSetUp when something is missing."""
     manifest = MANIFESTS[name]
     settings = with_defaults(manifest, settings)
     missing = [
         f"channels.{name}.{one.name}" for one in required_settings(manifest, settings) if not settings.get(one.name)
     ]
     if missing:
-        raise NotConfigured(
+        raise NotSetUp(
             f"{manifest.name} is not set up: {', '.join(missing)} is missing. Run: tinyagi channel setup {name}"
         )
     absent = [package for module, package in manifest.packages.items() if find_spec(module) is None]
     if absent:
-        raise NotConfigured(f"{manifest.name} needs the package {absent[0]}. Install it: pip install {absent[0]}")
+        raise NotSetUp(f"{manifest.name} needs the package {absent[0]}. Install it: pip install {absent[0]}")
     state.mkdir(mode=0o700, parents=True, exist_ok=True)
     return _open(name, settings, state)
 

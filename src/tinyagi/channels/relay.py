@@ -12,9 +12,9 @@ from typing import Final
 
 from tinyagi.api.channels import RelayReport
 from tinyagi.channels.delivery import Delivery
-from tinyagi.channels.journal import Journal
-from tinyagi.channels.port import Channel, ChannelError, NotConfigured
-from tinyagi.channels.progress import Progress, ProgressMode
+from tinyagi.channels.journal import DeliveryJournal
+from tinyagi.channels.port import Channel, ChannelError, NotSetUp
+from tinyagi.channels.progress import ProgressDisplay, ProgressMode
 from tinyagi.channels.reception import Reception
 from tinyagi.client.client import AsyncClient
 from tinyagi.client.errors import ClientError, ConflictError, NotTinyAGI, Rejected, Unauthorized
@@ -45,7 +45,7 @@ class Relay:
         self._error: str | None = None
 
     async def run(self) -> None:
-        """Serve until cancelled; raise NotConfigured, or ChannelError when another relay serves the channel."""
+        """Serve until cancelled; raise NotSetUp, or ChannelError when another relay serves the channel."""
         downloads = self._state / "downloads"
         # Left over by a killed process.
         await asyncio.to_thread(shutil.rmtree, downloads, ignore_errors=True)
@@ -53,7 +53,7 @@ class Relay:
         # The lease comes first: a second relay must not even connect, because platforms end the older connection.
         lease = await self._take_lease()
         try:
-            with Journal(self._state / "journal.jsonl") as journal:
+            with DeliveryJournal(self._state / "journal.jsonl") as journal:
                 await self._serve(journal, downloads, lease)
         except* (ChannelError, ClientError) as errors:
             # The first one is the cause; the others are its consequences.
@@ -61,8 +61,8 @@ class Relay:
         finally:
             await self._leave()
 
-    async def _serve(self, journal: Journal, downloads: Path, lease_seconds: float) -> None:
-        progress = Progress(self._channel, self._client, journal, self._mode)
+    async def _serve(self, journal: DeliveryJournal, downloads: Path, lease_seconds: float) -> None:
+        progress = ProgressDisplay(self._channel, self._client, journal, self._mode)
         async with asyncio.TaskGroup() as tasks:
 
             def stored(_: Chat) -> None:
@@ -79,12 +79,12 @@ class Relay:
             tasks.create_task(self._follow_events(delivery, progress))
 
     async def _connect(self) -> None:
-        """Log in, as often as it takes; raise NotConfigured."""
+        """Log in, as often as it takes; raise NotSetUp."""
         pause = _FIRST_PAUSE
         while True:
             try:
                 self._account = await self._channel.connect()
-            except NotConfigured:
+            except NotSetUp:
                 raise
             except ChannelError as error:
                 await self._set_error(str(error))
@@ -101,7 +101,7 @@ class Relay:
             began = asyncio.get_running_loop().time()
             try:
                 await self._channel.receive(reception.receive)
-            except NotConfigured:
+            except NotSetUp:
                 raise
             except ChannelError as error:
                 await self._set_error(str(error))
@@ -111,7 +111,7 @@ class Relay:
             pause = min(pause * 2, _LONGEST_PAUSE)
             await self._connect()
 
-    async def _follow_events(self, delivery: Delivery, progress: Progress) -> None:
+    async def _follow_events(self, delivery: Delivery, progress: ProgressDisplay) -> None:
         """Wake the others when the daemon announces something; also after every reconnection."""
         channel = self._channel.manifest.id
         while True:

@@ -145,7 +145,7 @@ def _from_stdin(name: str, value: str) -> str:
 
 
 def _check(ctx: typer.Context, name: str, values: Mapping[str, str]) -> str:
-    """Log in once and return the account's name; raise NotConfigured or ChannelError with the remedy."""
+    """Log in once and return the account's name; raise NotSetUp or ChannelError with the remedy."""
     import asyncio
 
     from rich.console import Console
@@ -308,7 +308,7 @@ def run(
     """
     import logging
 
-    from tinyagi.channels.port import NotConfigured
+    from tinyagi.channels.port import NotSetUp
     from tinyagi.channels.process import serve_channel
     from tinyagi.channels.progress import ProgressMode
     from tinyagi.daemon.channel_process import NEEDS_FIX
@@ -330,7 +330,7 @@ def run(
             mode=ProgressMode(values.get("progress", ProgressMode.TYPING)),
             owned=owned,
         )
-    except NotConfigured as error:
+    except NotSetUp as error:
         if not owned:
             raise
         typer.echo(str(error), err=True)

@@ -32,7 +32,7 @@ Cursor = Annotated[int, Query(ge=0, le=MAX_INTEGER)]
 Before = Annotated[int | None, Query(ge=1, le=MAX_INTEGER)]
 
 
-class Channel(Protocol):
+class ChannelRunner(Protocol):
     """A chat channel whose relay this daemon runs as a process of its own."""
 
     @property
@@ -63,7 +63,7 @@ class Services:
     port: int
     version: str
     started_at: int
-    channels: Mapping[str, Channel] = field(default_factory=dict)
+    channels: Mapping[str, ChannelRunner] = field(default_factory=dict)
     relays: Relays = field(default_factory=Relays)
     archive: Archive = field(default_factory=NoArchive)
     recall: Recall = field(default_factory=NoRecall)

@@ -11,12 +11,12 @@ from tests.channels.discord.payloads import CHANNEL
 from tests.channels.discord.server import DiscordServer
 from tinyagi.channels.discord.channel import DiscordChannel
 from tinyagi.channels.discord.manifest import MANIFEST
-from tinyagi.channels.port import Channel, ChannelError, NotConfigured
+from tinyagi.channels.port import Channel, ChannelError, NotSetUp
 
 
-async def refusal(server: DiscordServer, state: Path, **settings: str) -> NotConfigured:
+async def refusal(server: DiscordServer, state: Path, **settings: str) -> NotSetUp:
     channel = DiscordChannel({**server.settings, **settings}, state)
-    with pytest.raises(NotConfigured) as caught:
+    with pytest.raises(NotSetUp) as caught:
         await channel.connect()
     await channel.close()
     return caught.value
@@ -91,7 +91,7 @@ async def test_a_platform_that_is_away_is_no_fault_of_the_settings(server: Disco
     channel = DiscordChannel(server.settings, tmp_path)
     with pytest.raises(ChannelError, match="cannot be reached") as caught:
         await channel.connect()
-    assert not isinstance(caught.value, NotConfigured)
+    assert not isinstance(caught.value, NotSetUp)
     await channel.close()
 
 
@@ -100,7 +100,7 @@ async def test_a_platform_with_a_problem_is_no_fault_of_the_settings(server: Dis
     channel = DiscordChannel(server.settings, tmp_path)
     with pytest.raises(ChannelError, match="problem of its own") as caught:
         await channel.connect()
-    assert not isinstance(caught.value, NotConfigured)
+    assert not isinstance(caught.value, NotSetUp)
     await channel.close()
 
 
@@ -115,8 +115,8 @@ async def test_a_gateway_that_ends_at_once_is_no_endless_wait(server: DiscordSer
 @pytest.mark.parametrize(
     ("code", "error", "sentence"),
     [
-        (4004, NotConfigured, "refuses the bot token"),
-        (4014, NotConfigured, "Message Content Intent"),
+        (4004, NotSetUp, "refuses the bot token"),
+        (4014, NotSetUp, "Message Content Intent"),
         (4012, ChannelError, "closed the connection .code 4012"),
     ],
 )

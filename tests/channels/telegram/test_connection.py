@@ -10,7 +10,7 @@ import pytest
 
 from tests.channels.platform import Platform
 from tests.channels.telegram.server import TelegramServer
-from tinyagi.channels.port import COMMANDS, Channel, ChannelError, DeliveryError, NotConfigured, Part
+from tinyagi.channels.port import COMMANDS, Channel, ChannelError, DeliveryError, NotSetUp, Part
 from tinyagi.channels.telegram.channel import TelegramChannel
 from tinyagi.channels.telegram.manifest import MANIFEST
 from tinyagi.domain.chats import Chat
@@ -40,7 +40,7 @@ async def test_a_webhook_is_removed_and_its_messages_are_kept(server: TelegramSe
 @pytest.mark.parametrize("token", ["", "  ", "nonsense", "42:a/b", "42:a\nb", "{token}", "42:refused-by-telegram"])
 async def test_a_refused_token_says_where_to_get_one(server: TelegramServer, tmp_path: Path, token: str) -> None:
     channel = TelegramChannel({**server.settings, "bot_token": token}, tmp_path)
-    with pytest.raises(NotConfigured, match=r"@BotFather.*tinyagi channel setup telegram --bot-token") as caught:
+    with pytest.raises(NotSetUp, match=r"@BotFather.*tinyagi channel setup telegram --bot-token") as caught:
         await channel.connect()
     assert not token.strip() or token not in str(caught.value)
     await channel.close()
@@ -48,13 +48,13 @@ async def test_a_refused_token_says_where_to_get_one(server: TelegramServer, tmp
 
 @pytest.mark.parametrize("address", ["localhost:1", "ftp://x", "http://x/{token}", "http://x y"])
 async def test_an_address_that_is_none_is_refused(server: TelegramServer, tmp_path: Path, address: str) -> None:
-    with pytest.raises(NotConfigured, match="api_url"):
+    with pytest.raises(NotSetUp, match="api_url"):
         await TelegramChannel({**server.settings, "api_url": address}, tmp_path).connect()
 
 
 async def test_an_address_of_something_else_is_named(server: TelegramServer, tmp_path: Path) -> None:
     elsewhere = server.settings["api_url"] + "/elsewhere/"
-    with pytest.raises(NotConfigured, match="elsewhere is not the address of a Bot API server"):
+    with pytest.raises(NotSetUp, match="elsewhere is not the address of a Bot API server"):
         await TelegramChannel({**server.settings, "api_url": elsewhere}, tmp_path).connect()
 
 
@@ -62,7 +62,7 @@ async def test_a_server_that_is_down_is_no_wrong_setting(server: TelegramServer,
     await server.stop()
     with pytest.raises(ChannelError, match="cannot be reached") as caught:
         await TelegramChannel(server.settings, tmp_path).connect()
-    assert not isinstance(caught.value, NotConfigured)
+    assert not isinstance(caught.value, NotSetUp)
 
 
 async def test_a_menu_that_is_refused_stops_nothing(

@@ -8,7 +8,7 @@ import pytest
 from tests.channels.telegram.bot_api import BOT
 from tests.channels.telegram.conftest import Inbox, receiving
 from tests.channels.telegram.server import TelegramServer, mention
-from tinyagi.channels.port import ChannelError, NotConfigured
+from tinyagi.channels.port import ChannelError, NotSetUp
 from tinyagi.channels.telegram.channel import TelegramChannel
 from tinyagi.domain.chats import Chat
 
@@ -229,7 +229,7 @@ async def test_receiving_waits_as_long_as_telegram_asks(server: TelegramServer, 
 
 async def test_a_withdrawn_token_ends_receiving(server: TelegramServer, channel: TelegramChannel) -> None:
     server.token = "42:another-token-since-then"
-    with pytest.raises(NotConfigured, match=r"refuses the bot token.*@BotFather") as caught:
+    with pytest.raises(NotSetUp, match=r"refuses the bot token.*@BotFather") as caught:
         await channel.receive(Inbox())
     assert "loopback-token" not in str(caught.value)
 

@@ -14,7 +14,7 @@ import pytest
 from tests.channels.inbox import Inbox, receiving
 from tests.channels.webhook.server import KEY, SECRET, WebhookSystem, running, signature
 from tests.support.ports import free_port
-from tinyagi.channels.port import ChannelMessage, DeliveryError, FilePart, NotConfigured, Part
+from tinyagi.channels.port import ChannelMessage, DeliveryError, FilePart, NotSetUp, Part
 from tinyagi.channels.webhook.channel import WebhookChannel
 from tinyagi.channels.webhook.manifest import MANIFEST
 from tinyagi.domain.chats import Chat
@@ -329,7 +329,7 @@ async def test_hostile_texts_pass_unchanged(system: WebhookSystem, tmp_path: Pat
 def test_a_wrong_setting_is_refused_with_the_remedy(changed: Mapping[str, str], sentence: str, tmp_path: Path) -> None:
     settings = {"secret": SECRET, "url": "https://example.com/hook"}
 
-    with pytest.raises(NotConfigured, match=sentence) as caught:
+    with pytest.raises(NotSetUp, match=sentence) as caught:
         WebhookChannel({**settings, **changed}, tmp_path)
 
     assert "c2hvcnQ" not in str(caught.value)

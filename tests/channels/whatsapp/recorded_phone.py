@@ -15,7 +15,7 @@ from neonize.proto.Neonize_pb2 import Message as MessageEvent
 from neonize.proto.waE2E.WAWebProtobufsE2E_pb2 import Message as Content
 
 from tinyagi.channels.whatsapp.linked import LinkedChannel
-from tinyagi.channels.whatsapp.phone import Handlers, Identity, PhoneError
+from tinyagi.channels.whatsapp.phone import Handlers, PhoneError, PhoneIdentity
 
 OWN, OWN_HIDDEN = "393330000", "99887766"
 
@@ -116,8 +116,8 @@ class RecordedPhone:
     async def ended(self) -> str:
         return await asyncio.shield(self._end)
 
-    async def identity(self) -> Identity:
-        return Identity("Nova", frozenset({OWN, OWN_HIDDEN}))
+    async def identity(self) -> PhoneIdentity:
+        return PhoneIdentity("Nova", frozenset({OWN, OWN_HIDDEN}))
 
     async def send(self, to: JID, content: Content) -> str:
         self._refuse()

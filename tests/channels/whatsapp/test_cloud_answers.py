@@ -13,7 +13,7 @@ from tests.channels.loopback import serving
 from tests.channels.whatsapp.conftest import connected
 from tests.channels.whatsapp.server import NUMBER, TOKEN, GraphServer, Refusal
 from tests.support.ports import free_port
-from tinyagi.channels.port import ChannelError, DeliveryError, FilePart, NotConfigured, Part
+from tinyagi.channels.port import ChannelError, DeliveryError, FilePart, NotSetUp, Part
 from tinyagi.channels.whatsapp.cloud import CloudChannel
 from tinyagi.channels.whatsapp.manifest import MANIFEST
 from tinyagi.domain.chats import Chat
@@ -188,10 +188,10 @@ async def test_server_errors_and_limits_pass(graph: GraphServer, tmp_path: Path,
 @pytest.mark.parametrize(
     ("changed", "error", "sentence"),
     [
-        ({"access_token": "EAAwrong"}, NotConfigured, "set access_token"),
-        ({"phone_number_id": "404"}, NotConfigured, "phone_number_id"),
+        ({"access_token": "EAAwrong"}, NotSetUp, "set access_token"),
+        ({"phone_number_id": "404"}, NotSetUp, "phone_number_id"),
         ({"api_url": "http://127.0.0.1:{free}"}, ChannelError, "cannot be reached"),
-        ({"api_url": "http://127.0.0.1:{port}/other"}, NotConfigured, "phone_number_id"),
+        ({"api_url": "http://127.0.0.1:{port}/other"}, NotSetUp, "phone_number_id"),
     ],
 )
 async def test_a_refused_start_names_the_remedy(
@@ -214,7 +214,7 @@ async def test_a_failing_server_is_no_wrong_setting(graph: GraphServer, tmp_path
         await channel.connect()
     await channel.close()
 
-    assert not isinstance(caught.value, NotConfigured)
+    assert not isinstance(caught.value, NotSetUp)
 
 
 async def test_the_account_is_the_name_and_number(graph: GraphServer, tmp_path: Path) -> None:
@@ -234,7 +234,7 @@ async def test_the_account_is_the_name_and_number(graph: GraphServer, tmp_path: 
 )
 def test_a_wrong_setting_is_refused_with_the_remedy(changed: Mapping[str, str], sentence: str, tmp_path: Path) -> None:
     settings = {"phone_number_id": NUMBER, "access_token": TOKEN, "app_secret": "s", "verify_token": "v"}
-    with pytest.raises(NotConfigured, match=sentence):
+    with pytest.raises(NotSetUp, match=sentence):
         CloudChannel({**settings, **changed}, tmp_path)
 
 

@@ -23,7 +23,7 @@ from neonize.proto.Neonize_pb2 import (
 from neonize.proto.waE2E.WAWebProtobufsE2E_pb2 import Message as Content
 
 from tests.channels.whatsapp.recorded_phone import RecordedPhone, channel_on, jid, message_event
-from tinyagi.channels.port import ChannelError, ChannelMessage, NotConfigured
+from tinyagi.channels.port import ChannelError, ChannelMessage, NotSetUp
 from tinyagi.channels.whatsapp import linked
 from tinyagi.channels.whatsapp.channel import whatsapp_channel
 from tinyagi.channels.whatsapp.cloud import CloudChannel
@@ -78,10 +78,10 @@ async def test_a_code_that_is_not_scanned_ends_the_start(tmp_path: Path, monkeyp
         (StreamReplaced(), ChannelError, "Another program"),
         (
             TemporaryBan(Code=TemporaryBan.TempBanReason.Value("BLOCKED_BY_USERS"), Expire=3600),
-            NotConfigured,
+            NotSetUp,
             "banned this number",
         ),
-        (ClientOutdated(), NotConfigured, "pip install -U"),
+        (ClientOutdated(), NotSetUp, "pip install -U"),
         (
             ConnectFailure(Reason=ConnectFailureReason.Value("GENERIC"), Message="odd", Raw=Node(Tag="x")),
             ChannelError,
@@ -178,8 +178,8 @@ def test_the_mode_chooses_the_channel(tmp_path: Path, monkeypatch: pytest.Monkey
 
     assert isinstance(whatsapp_channel(settings, tmp_path), CloudChannel)
     assert isinstance(whatsapp_channel({"mode": "linked"}, tmp_path), LinkedChannel)
-    with pytest.raises(NotConfigured, match="not a mode"):
+    with pytest.raises(NotSetUp, match="not a mode"):
         whatsapp_channel({"mode": "web"}, tmp_path)
     monkeypatch.setitem(sys.modules, "tinyagi.channels.whatsapp.linked", None)
-    with pytest.raises(NotConfigured, match="libmagic"):
+    with pytest.raises(NotSetUp, match="libmagic"):
         whatsapp_channel({"mode": "linked"}, tmp_path)

@@ -15,7 +15,7 @@ _TIMEOUT: Final = aiohttp.ClientTimeout(total=None, sock_connect=30, sock_read=6
 _EXPIRED: Final = frozenset({403, 404})
 
 
-class Downloads:
+class DiscordDownloads:
     """Reads the files of messages from Discord's file servers."""
 
     def __init__(self) -> None:

@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Final, NotRequired, TypedDict
 
-from tinyagi.channels.discord.attachments import Downloads
-from tinyagi.channels.discord.client import Client
+from tinyagi.channels.discord.attachments import DiscordDownloads
+from tinyagi.channels.discord.client import DiscordClient
 from tinyagi.channels.discord.commands import register
 from tinyagi.channels.discord.failures import CALL_ERRORS, CANNOT_QUOTE, connection_error, delivering, failure_of
 from tinyagi.channels.discord.formatting import to_discord
@@ -27,7 +27,7 @@ _CALL_SECONDS: Final = 180
 """Longer than the library's own repeats of a call: five, for server errors and short rate limits."""
 _NONCE_LENGTH: Final = 25
 
-Place = discord.PartialMessageable | discord.DMChannel
+DiscordPlace = discord.PartialMessageable | discord.DMChannel
 
 
 class _Options(TypedDict):
@@ -41,10 +41,10 @@ class DiscordChannel:
     def __init__(self, settings: Mapping[str, str], state: Path) -> None:
         self._settings = settings
         self._state = state
-        self._client: Client | None = None
+        self._client: DiscordClient | None = None
         self._marks: Marks | None = None
         self._gateway: asyncio.Task[None] | None = None
-        self._downloads = Downloads()
+        self._downloads = DiscordDownloads()
 
     @property
     def manifest(self) -> Manifest:
@@ -56,7 +56,7 @@ class DiscordChannel:
         if settings.api:
             use_api(settings.api)
         marks = self._marks = Marks(self._state / "marks.json")
-        client = self._client = Client(settings.chosen, marks, self._downloads)
+        client = self._client = DiscordClient(settings.chosen, marks, self._downloads)
         try:
             async with asyncio.timeout(_CONNECT_SECONDS):
                 await client.login(settings.token)
@@ -76,7 +76,7 @@ class DiscordChannel:
             _log.warning("Discord did not take the menu of commands: %s", failure_of(error).reason)
         return str(client.user)
 
-    async def _open_gateway(self, client: Client) -> None:
+    async def _open_gateway(self, client: DiscordClient) -> None:
         # The library resumes a cut connection. Its repeats after a refused one would hide the outage from `status`.
         self._gateway = asyncio.create_task(client.connect(reconnect=False), name="discord gateway")
         opened = asyncio.create_task(client.is_connected.wait())
@@ -146,7 +146,9 @@ class DiscordChannel:
             self._marks.write()
         await self._downloads.close()
 
-    async def _post(self, part: Part | FilePart, post: Callable[[Place, _Options], Awaitable[discord.Message]]) -> str:
+    async def _post(
+        self, part: Part | FilePart, post: Callable[[DiscordPlace, _Options], Awaitable[discord.Message]]
+    ) -> str:
         async with self._place(part.chat) as place:
             # The library adds `enforce_nonce`: Discord then answers a repeated nonce with the message that it has.
             options: _Options = {"nonce": hashlib.sha256(part.key.encode()).hexdigest()[:_NONCE_LENGTH]}
@@ -161,7 +163,7 @@ class DiscordChannel:
                     raise
                 return await self._posted(part.chat, place, post(place, options))
 
-    async def _posted(self, chat: Chat, place: Place, posting: Awaitable[discord.Message]) -> str:
+    async def _posted(self, chat: Chat, place: DiscordPlace, posting: Awaitable[discord.Message]) -> str:
         message = await posting
         if chat.is_direct and self._marks:
             # A person to whom the bot wrote first may answer while it is away.
@@ -169,7 +171,7 @@ class DiscordChannel:
         return message_id(place.id, message.id)
 
     @contextlib.asynccontextmanager
-    async def _place(self, chat: Chat) -> AsyncIterator[Place]:
+    async def _place(self, chat: Chat) -> AsyncIterator[DiscordPlace]:
         """The Discord channel of the chat, for calls that raise DeliveryError."""
         client, marks = self._client, self._marks
         if not client or not marks:

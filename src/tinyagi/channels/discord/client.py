@@ -6,11 +6,11 @@ import logging
 import sys
 from typing import Final
 
-from tinyagi.channels.discord.attachments import Downloads
+from tinyagi.channels.discord.attachments import DiscordDownloads
 from tinyagi.channels.discord.commands import command_text
 from tinyagi.channels.discord.failures import CALL_ERRORS, connection_error, failure_of
-from tinyagi.channels.discord.history import History
-from tinyagi.channels.discord.inbox import Entry, Inbox
+from tinyagi.channels.discord.history import MissedMessages
+from tinyagi.channels.discord.inbox import DiscordInbox, InboxEntry
 from tinyagi.channels.discord.incoming import Reader
 from tinyagi.channels.discord.library import discord
 from tinyagi.channels.discord.marks import Marks
@@ -28,10 +28,10 @@ def intents_for(*, in_servers: bool) -> discord.Intents:
     return discord.Intents(guilds=True, dm_messages=True, guild_messages=in_servers, message_content=in_servers)
 
 
-class Client(discord.Client):
+class DiscordClient(discord.Client):
     """Takes messages in the order of the gateway, and what it missed from the history."""
 
-    def __init__(self, chosen: frozenset[int], marks: Marks, downloads: Downloads) -> None:
+    def __init__(self, chosen: frozenset[int], marks: Marks, downloads: DiscordDownloads) -> None:
         super().__init__(
             intents=intents_for(in_servers=bool(chosen)),
             allowed_mentions=discord.AllowedMentions.none(),
@@ -44,11 +44,11 @@ class Client(discord.Client):
         self._chosen = chosen
         self._marks = marks
         self._downloads = downloads
-        self._past = History(self)
+        self._past = MissedMessages(self)
         self._reader: Reader | None = None
         self._knows_roles = asyncio.Event()
         self._search: asyncio.Task[None] | None = None
-        self.inbox = Inbox(marks, self._entries_after)
+        self.inbox = DiscordInbox(marks, self._entries_after)
         self.is_connected = asyncio.Event()
 
     async def setup_hook(self) -> None:
@@ -90,7 +90,7 @@ class Client(discord.Client):
             await _answer(interaction, _NOT_HERE)
             return
         message = self._reader.command(interaction, channel.id, is_direct=is_direct)
-        entry = Entry(interaction.id, message, is_command=True)
+        entry = InboxEntry(interaction.id, message, is_command=True)
         self.inbox.put(channel.id, entry, person=interaction.user.id if is_direct else 0, parent=parent)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_ANSWER_WITHIN):
@@ -103,15 +103,17 @@ class Client(discord.Client):
         _log.error("Discord's %s failed: %s", event, type(error).__name__)
         self.inbox.fail(connection_error(error))
 
-    def _entry(self, message: discord.Message, *, is_direct: bool) -> Entry:
-        return Entry(message.id, self._reader.message(message, is_direct=is_direct) if self._reader else None)
+    def _entry(self, message: discord.Message, *, is_direct: bool) -> InboxEntry:
+        return InboxEntry(message.id, self._reader.message(message, is_direct=is_direct) if self._reader else None)
 
-    async def _entries_after(self, channel: int, message: int) -> list[Entry]:
+    async def _entries_after(self, channel: int, message: int) -> list[InboxEntry]:
         is_direct = self._marks.is_direct(channel)
         if not is_direct:
             await self._knows_roles.wait()
         return [
-            self._entry(found, is_direct=is_direct) if isinstance(found, discord.Message) else Entry(found.id, None)
+            self._entry(found, is_direct=is_direct)
+            if isinstance(found, discord.Message)
+            else InboxEntry(found.id, None)
             for found in await self._past.after(channel, message)
         ]
 

@@ -9,7 +9,7 @@ import aiohttp
 
 from tinyagi.channels.discord.library import discord
 from tinyagi.channels.discord.manifest import INTENT_PLACE, TOKEN_PLACE
-from tinyagi.channels.port import ChannelError, DeliveryError, NotConfigured
+from tinyagi.channels.port import ChannelError, DeliveryError, NotSetUp
 
 CALL_ERRORS: Final = (discord.DiscordException, aiohttp.ClientError, OSError, TimeoutError, RuntimeError)
 """What a call of the library raises; RuntimeError is aiohttp's for a closed session."""
@@ -43,7 +43,7 @@ _NEW_CHAT_WAIT: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class DiscordFailure:
     """Why a call did not succeed, and when to repeat it."""
 
     reason: str
@@ -51,33 +51,35 @@ class Failure:
     is_final: bool = False
 
 
-def failure_of(error: Exception) -> Failure:
+def failure_of(error: Exception) -> DiscordFailure:
     """Explain an error of the library. Reasons contain neither addresses nor tokens."""
     if isinstance(error, discord.RateLimited):
         return _rate_limit(error.retry_after)
     if isinstance(error, discord.HTTPException):
         return _answer(error)
     if isinstance(error, RuntimeError):
-        return Failure("The connection with Discord is closed; it is opened again.")
-    return Failure(_AWAY)
+        return DiscordFailure("The connection with Discord is closed; it is opened again.")
+    return DiscordFailure(_AWAY)
 
 
-def _answer(error: discord.HTTPException) -> Failure:
+def _answer(error: discord.HTTPException) -> DiscordFailure:
     if error.status == 429:
         # Without a body of its own, from Discord's network edge: the header has the wait.
         return _rate_limit(_seconds(error.response.headers.get("Retry-After")))
     if error.code == _TOO_MANY_NEW_CHATS:
-        return Failure("Discord lets the bot begin no more direct chats for now.", _NEW_CHAT_WAIT)
+        return DiscordFailure("Discord lets the bot begin no more direct chats for now.", _NEW_CHAT_WAIT)
     if error.status == 401:
-        return Failure(TOKEN_REFUSED)
+        return DiscordFailure(TOKEN_REFUSED)
     if error.status >= 500:
-        return Failure(f"Discord has a problem of its own (status {error.status}).")
+        return DiscordFailure(f"Discord has a problem of its own (status {error.status}).")
     said = error.text.partition("\n")[0][:200] or "no reason"
-    return Failure(_REMEDIES.get(error.code) or f"Discord refuses this (status {error.status}: {said}).", is_final=True)
+    return DiscordFailure(
+        _REMEDIES.get(error.code) or f"Discord refuses this (status {error.status}: {said}).", is_final=True
+    )
 
 
-def _rate_limit(seconds: float | None) -> Failure:
-    return Failure("Discord's rate limit is reached.", seconds)
+def _rate_limit(seconds: float | None) -> DiscordFailure:
+    return DiscordFailure("Discord's rate limit is reached.", seconds)
 
 
 def _seconds(header: str | None) -> float | None:
@@ -101,9 +103,9 @@ def connection_error(error: BaseException | None) -> ChannelError:
     """Explain why logging in failed or the gateway ended."""
     code = error.code if isinstance(error, discord.ConnectionClosed) else None
     if isinstance(error, discord.LoginFailure) or code == _AUTHENTICATION_FAILED:
-        return NotConfigured(TOKEN_REFUSED)
+        return NotSetUp(TOKEN_REFUSED)
     if code in _INTENTS_REFUSED:
-        return NotConfigured(INTENT_MISSING)
+        return NotSetUp(INTENT_MISSING)
     if isinstance(error, CALL_ERRORS) and code is None:
         return ChannelError(failure_of(error).reason)
     if isinstance(error, Exception) and code is None:

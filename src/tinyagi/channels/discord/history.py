@@ -29,7 +29,7 @@ class Activity:
     """Roles that Discord made for the bot in that server."""
 
 
-class History:
+class MissedMessages:
     """Reads with few requests at once, and repeats a request until Discord answers it."""
 
     def __init__(self, client: discord.Client) -> None:

@@ -16,7 +16,7 @@ _MOST_REMEMBERED: Final = 4_096
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class InboxEntry:
     """A message of a Discord channel, or a command there."""
 
     id: int
@@ -28,22 +28,22 @@ class Entry:
     """Set when it was handed over."""
 
 
-History = Callable[[int, int], Awaitable[list[Entry]]]
+ReadHistory = Callable[[int, int], Awaitable[list[InboxEntry]]]
 """At most PAGE entries of a channel after a message, oldest first; it waits while Discord does not answer."""
 
 
 @dataclass(slots=True)
 class _Lane:
-    waiting: deque[Entry] = field(default_factory=deque)
+    waiting: deque[InboxEntry] = field(default_factory=deque)
     is_behind: bool = False
     """The history has messages that are not in `waiting`."""
     worker: asyncio.Task[None] | None = None
 
 
-class Inbox:
+class DiscordInbox:
     """Hands over each message of a channel in order, those from the channel's history before the live ones."""
 
-    def __init__(self, marks: Marks, history: History) -> None:
+    def __init__(self, marks: Marks, history: ReadHistory) -> None:
         self._marks = marks
         self._history = history
         self._lanes: dict[int, _Lane] = {}
@@ -52,7 +52,7 @@ class Inbox:
         self._failure: Exception | None = None
         self._failed = asyncio.Event()
 
-    def put(self, channel: int, entry: Entry, *, person: int = 0, parent: int = 0) -> None:
+    def put(self, channel: int, entry: InboxEntry, *, person: int = 0, parent: int = 0) -> None:
         """Take a live message; the calls for one channel are in its order."""
         may_have_more = self._marks.open(channel, before=entry.id, person=person, parent=parent)
         lane = self._lanes.setdefault(channel, _Lane(is_behind=may_have_more))
@@ -122,7 +122,7 @@ class Inbox:
             lane.is_behind = True
             raise
 
-    async def _hand_over(self, channel: int, entry: Entry, receive: Receive) -> None:
+    async def _hand_over(self, channel: int, entry: InboxEntry, receive: Receive) -> None:
         if entry.id not in self._remembered:
             if entry.message is not None:
                 await receive(entry.message)

@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-from tinyagi.channels.discord.attachments import Downloads
+from tinyagi.channels.discord.attachments import DiscordDownloads
 from tinyagi.channels.discord.commands import command_text
 from tinyagi.channels.discord.library import discord
 from tinyagi.channels.port import ChannelMessage
@@ -27,7 +27,7 @@ def message_id(channel: int, message: int) -> str:
 class Reader:
     """Reads what people write to the bot."""
 
-    def __init__(self, me: int, downloads: Downloads) -> None:
+    def __init__(self, me: int, downloads: DiscordDownloads) -> None:
         self._me = me
         self._downloads = downloads
         self.own_roles: frozenset[int] = frozenset()

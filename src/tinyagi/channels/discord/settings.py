@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tinyagi.channels.discord.manifest import TOKEN_PLACE
-from tinyagi.channels.port import NotConfigured
+from tinyagi.channels.port import NotSetUp
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class DiscordOptions:
     """What the channel needs to connect."""
 
     token: str
@@ -17,16 +17,16 @@ class Settings:
     api: str | None
 
 
-def parse(settings: Mapping[str, str]) -> Settings:
-    """Check the settings; raise NotConfigured with the remedy."""
+def parse(settings: Mapping[str, str]) -> DiscordOptions:
+    """Check the settings; raise NotSetUp with the remedy."""
     token = settings.get("bot_token", "").strip()
     if not token:
-        raise NotConfigured(f"Discord needs the setting bot_token: {TOKEN_PLACE}.")
+        raise NotSetUp(f"Discord needs the setting bot_token: {TOKEN_PLACE}.")
     names = [name.strip() for name in settings.get("guild_channels", "").split(",") if name.strip()]
     for name in names:
         if not (name.isascii() and name.isdecimal()):
-            raise NotConfigured(
+            raise NotSetUp(
                 f"{name!r} in guild_channels is not the id of a Discord channel: right-click the channel and choose "
                 "Copy Channel ID (needs User Settings → Advanced → Developer Mode)."
             )
-    return Settings(token, frozenset(map(int, names)), settings.get("api_url", "").strip() or None)
+    return DiscordOptions(token, frozenset(map(int, names)), settings.get("api_url", "").strip() or None)

@@ -16,8 +16,8 @@ from telegram.error import TelegramError
 
 from tinyagi.channels.port import Attachment, DeliveryError
 from tinyagi.channels.telegram import utf16
-from tinyagi.channels.telegram.client import Client
-from tinyagi.channels.telegram.errors import FileTooLarge, delivery_error, is_temporary, says
+from tinyagi.channels.telegram.client import TelegramClient
+from tinyagi.channels.telegram.errors import UploadTooLarge, delivery_error, is_temporary, says
 
 Media = Animation | Audio | Document | PhotoSize | Sticker | Video | VideoNote | Voice
 
@@ -38,10 +38,10 @@ _LOST: Final = "The file could not be fetched from Telegram"
 
 
 @dataclass(frozen=True, slots=True)
-class Downloads:
+class TelegramDownloads:
     """Fetches files from Telegram, or from a Bot API server on this machine."""
 
-    bot: Client
+    bot: TelegramClient
     has_own_server: bool
 
     def attachment(self, media: Media, name: str) -> Attachment:
@@ -80,7 +80,7 @@ async def _local_chunks(path: Path) -> AsyncIterator[bytes]:
 
 
 def _download_error(error: TelegramError) -> DeliveryError:
-    if isinstance(error, FileTooLarge) or says(error, "too big"):
+    if isinstance(error, UploadTooLarge) or says(error, "too big"):
         return DeliveryError("Telegram hands no file of more than 20 MB to bots. Send a link instead.", is_final=True)
     if is_temporary(error):
         return delivery_error(error)

@@ -14,14 +14,14 @@ from telegram import InputFile, LinkPreviewOptions, Message, ReplyParameters, Us
 from telegram.constants import ChatAction, ParseMode
 from telegram.error import BadRequest, ChatMigrated, TelegramError
 
-from tinyagi.channels.port import COMMANDS, DeliveryError, FilePart, Manifest, NotConfigured, Part, Receive
+from tinyagi.channels.port import COMMANDS, DeliveryError, FilePart, Manifest, NotSetUp, Part, Receive
 from tinyagi.channels.telegram import utf16
 from tinyagi.channels.telegram.addresses import Target, id_of, parse_id, target_of
-from tinyagi.channels.telegram.attachments import Downloads
-from tinyagi.channels.telegram.client import Client, Received
+from tinyagi.channels.telegram.attachments import TelegramDownloads
+from tinyagi.channels.telegram.client import Received, TelegramClient
 from tinyagi.channels.telegram.errors import (
-    FileTooLarge,
     RateLimited,
+    UploadTooLarge,
     connection_error,
     delivery_error,
     is_temporary,
@@ -54,9 +54,9 @@ _NO_PREVIEW: Final = LinkPreviewOptions(is_disabled=True)
 class _Connection:
     """What exists between `connect` and `close`."""
 
-    bot: Client
+    bot: TelegramClient
     me: User
-    downloads: Downloads
+    downloads: TelegramDownloads
 
 
 class TelegramChannel:
@@ -76,7 +76,7 @@ class TelegramChannel:
     async def connect(self) -> str:
         self._check_settings()
         await self.close()
-        bot = Client(self._token, self._api_url)
+        bot = TelegramClient(self._token, self._api_url)
         try:
             me = await bot.get_me()
             if (await bot.get_webhook_info()).url:
@@ -88,7 +88,7 @@ class TelegramChannel:
         except BaseException:
             await bot.close_connections()
             raise
-        self._connection = _Connection(bot, me, Downloads(bot, bool(self._api_url)))
+        self._connection = _Connection(bot, me, TelegramDownloads(bot, bool(self._api_url)))
         await self._show_commands(bot)
         if not me.can_read_all_group_messages:
             _log.info("in groups Telegram shows this bot only replies and commands: see /setprivacy of @BotFather")
@@ -127,7 +127,7 @@ class TelegramChannel:
         try:
             size = (await asyncio.to_thread(part.path.stat)).st_size
             if size > MANIFEST.send_limit:
-                raise delivery_error(FileTooLarge("Request entity too large"))
+                raise delivery_error(UploadTooLarge("Request entity too large"))
             with await asyncio.to_thread(part.path.open, "rb") as content:
                 file = InputFile(content, filename=_upload_name(part.name), read_file_handle=False)
                 message = await self._deliver(target_of(part.chat), partial(_send_file, bot, part, content, file))
@@ -182,17 +182,17 @@ class TelegramChannel:
 
     def _check_settings(self) -> None:
         if not _TOKEN.fullmatch(self._token):
-            raise NotConfigured(
+            raise NotSetUp(
                 "The bot token is missing or is none: it looks like 123456789:AAE4…. Get one from @BotFather and run: "
                 "tinyagi channel setup telegram --bot-token …"
             )
         if self._api_url and not _ADDRESS.fullmatch(self._api_url):
-            raise NotConfigured(
+            raise NotSetUp(
                 "The setting api_url is not an address of a Bot API server, such as http://127.0.0.1:8081. Correct it "
                 "or leave it out for Telegram's own."
             )
 
-    async def _show_commands(self, bot: Client) -> None:
+    async def _show_commands(self, bot: TelegramClient) -> None:
         try:
             await bot.set_my_commands(list(COMMANDS.items()))
         except TelegramError as error:
@@ -251,7 +251,7 @@ def _upload_name(name: str) -> str:
     return _UNFIT.sub("", utf16.clean(name)).replace('"', "'")
 
 
-async def _send_text(bot: Client, part: Part, target: Target) -> Message:
+async def _send_text(bot: TelegramClient, part: Part, target: Target) -> Message:
     async def send(text: str, mode: str | None) -> Message:
         return await bot.send_message(
             target.chat_id,
@@ -271,7 +271,9 @@ async def _send_text(bot: Client, part: Part, target: Target) -> Message:
         return await send(utf16.clean(part.text), None)
 
 
-async def _send_file(bot: Client, part: FilePart, content: BinaryIO, file: InputFile, target: Target) -> Message:
+async def _send_file(
+    bot: TelegramClient, part: FilePart, content: BinaryIO, file: InputFile, target: Target
+) -> Message:
     """As a document, which Telegram leaves as it is; music gets its player."""
     content.seek(0)
     if Path(part.name).suffix.lower() in _AUDIO:

@@ -30,7 +30,7 @@ class Received:
     update: Update | None
 
 
-class Client(Bot):
+class TelegramClient(Bot):
     """The library's bot. It never repeats a request, so a text is sent twice only when its caller decides so."""
 
     def __init__(self, token: str, api_url: str) -> None:

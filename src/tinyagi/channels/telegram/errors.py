@@ -8,7 +8,7 @@ from typing import Final
 import httpx
 from telegram.error import BadRequest, Conflict, Forbidden, InvalidToken, NetworkError, TelegramError, TimedOut
 
-from tinyagi.channels.port import ChannelError, DeliveryError, NotConfigured
+from tinyagi.channels.port import ChannelError, DeliveryError, NotSetUp
 
 _TOKEN: Final = re.compile(r"\d+:[\w-]{8,}", re.ASCII)
 _LONGEST_REASON: Final = 200
@@ -23,7 +23,7 @@ class RateLimited(TelegramError):
         self.seconds = seconds
 
 
-class FileTooLarge(TelegramError):
+class UploadTooLarge(TelegramError):
     """Telegram takes no file of this size."""
 
 
@@ -33,7 +33,7 @@ async def raise_for_status(response: httpx.Response) -> None:
     if status == HTTPStatus.TOO_MANY_REQUESTS:
         raise RateLimited(_wait_of(await response.aread()))
     if status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
-        raise FileTooLarge("Request entity too large")
+        raise UploadTooLarge("Request entity too large")
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         raise NetworkError(f"Telegram answers with the error {status}")
 
@@ -49,7 +49,7 @@ def connection_error(error: TelegramError, api_url: str) -> ChannelError:
     """Why the channel cannot connect or receive."""
     if isinstance(error, InvalidToken):
         where = f", or {api_url} is not the address of a Bot API server" if api_url else ""
-        return NotConfigured(f"Telegram refuses the bot token{where}. {_REMEDY}")
+        return NotSetUp(f"Telegram refuses the bot token{where}. {_REMEDY}")
     if isinstance(error, Conflict):
         if "webhook" in error.message.lower():
             return ChannelError(
@@ -79,14 +79,14 @@ def delivery_error(error: TelegramError) -> DeliveryError:
         return DeliveryError(_trouble(error))
     if isinstance(error, InvalidToken):
         return DeliveryError(f"Telegram refuses the bot token. {_REMEDY}")
-    if isinstance(error, BadRequest | FileTooLarge | Forbidden):
+    if isinstance(error, BadRequest | UploadTooLarge | Forbidden):
         return DeliveryError(_refusal(error), is_final=True)
     return DeliveryError(f"Telegram did not accept the message: {_shown(error)}.")
 
 
-def _refusal(error: BadRequest | FileTooLarge | Forbidden) -> str:
+def _refusal(error: BadRequest | UploadTooLarge | Forbidden) -> str:
     """Why Telegram never accepts this."""
-    if isinstance(error, FileTooLarge) or says(error, "too big"):
+    if isinstance(error, UploadTooLarge) or says(error, "too big"):
         return "The file is too large for Telegram. Send a smaller one or a link."
     if says(error, "chat not found"):
         return (

@@ -8,7 +8,7 @@ from telegram import Message, MessageEntity, User
 from tinyagi.channels.port import ChannelMessage
 from tinyagi.channels.telegram import utf16
 from tinyagi.channels.telegram.addresses import id_of, place_of
-from tinyagi.channels.telegram.attachments import Downloads, file_of
+from tinyagi.channels.telegram.attachments import TelegramDownloads, file_of
 from tinyagi.domain.chats import Chat
 
 _AFTER_A_NAME: Final = " \t,:;\n"
@@ -16,7 +16,7 @@ _UNFIT: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 _OTHER_KINDS: Final = ("game", "giveaway", "invoice", "live_photo", "paid_media", "passport_data", "story")
 
 
-def read(message: Message, me: User, downloads: Downloads) -> ChannelMessage | None:
+def read(message: Message, me: User, downloads: TelegramDownloads) -> ChannelMessage | None:
     """The message as the port's; None when it is not for the bot, or says nothing, like a change of a group's title."""
     sender = _sender_of(message)
     if sender is None or sender[0] == str(me.id):

@@ -16,14 +16,14 @@ from typing import Final
 import httpx
 import msgspec
 
-from tinyagi.channels.listener import Answer, Place, Request, listener
+from tinyagi.channels.listener import Answer, ListenAddress, Request, listener
 from tinyagi.channels.port import (
     Attachment,
     ChannelMessage,
     DeliveryError,
     FilePart,
     Manifest,
-    NotConfigured,
+    NotSetUp,
     Part,
     Receive,
 )
@@ -67,9 +67,9 @@ class WebhookChannel:
         try:
             self._secrets = secrets_of(settings.get("secret", ""))
         except ValueError as error:
-            raise NotConfigured(str(error)) from error
+            raise NotSetUp(str(error)) from error
         self._url = _url(settings.get("url", ""))
-        self._place = Place.of(settings, DEFAULT_PORT)
+        self._place = ListenAddress.of(settings, DEFAULT_PORT)
         self._clock = clock
         self._turns = Turns()
         self._client = httpx.AsyncClient(timeout=DELIVERY_TIME.total_seconds(), follow_redirects=False, trust_env=False)
@@ -181,7 +181,7 @@ def _url(text: str) -> httpx.URL:
     except httpx.InvalidURL:
         url = httpx.URL()
     if url.scheme not in {"http", "https"} or not url.host:
-        raise NotConfigured("The webhook has no address for answers. Set url to one that begins with https://.")
+        raise NotSetUp("The webhook has no address for answers. Set url to one that begins with https://.")
     return url
 
 

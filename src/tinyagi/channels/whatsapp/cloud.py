@@ -12,14 +12,14 @@ from typing import Final
 
 import msgspec
 
-from tinyagi.channels.listener import Answer, Place, Request, listener
+from tinyagi.channels.listener import Answer, ListenAddress, Request, listener
 from tinyagi.channels.port import (
     Attachment,
     ChannelMessage,
     DeliveryError,
     FilePart,
     Manifest,
-    NotConfigured,
+    NotSetUp,
     Part,
     Receive,
 )
@@ -48,15 +48,15 @@ class CloudChannel:
         del state  # Meta repeats what was not confirmed, so nothing is kept here.
         missing = [name for name in _REQUIRED if not settings.get(name)]
         if missing:
-            raise NotConfigured(f"WhatsApp needs {', '.join(missing)}. Set them with: tinyagi channel setup whatsapp")
+            raise NotSetUp(f"WhatsApp needs {', '.join(missing)}. Set them with: tinyagi channel setup whatsapp")
         self._number_id = settings["phone_number_id"]
         if not (self._number_id.isascii() and self._number_id.isdigit()):
-            raise NotConfigured("phone_number_id has digits only. Take the ID from the page API Setup.")
+            raise NotSetUp("phone_number_id has digits only. Take the ID from the page API Setup.")
         if not settings["access_token"].isascii() or not settings["access_token"].isprintable():
-            raise NotConfigured("access_token has characters that no token has. Copy it again.")
+            raise NotSetUp("access_token has characters that no token has. Copy it again.")
         self._app_secret = settings["app_secret"].encode()
         self._verify_token = settings["verify_token"].encode()
-        self._place = Place.of(settings, DEFAULT_PORT)
+        self._place = ListenAddress.of(settings, DEFAULT_PORT)
         self._graph = Graph(settings.get("api_url") or DEFAULT_API, self._number_id, settings["access_token"])
         self._turns = Turns()
         self._ids = MessageIds()

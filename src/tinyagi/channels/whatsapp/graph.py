@@ -60,7 +60,7 @@ class Graph:
         )
 
     async def account(self) -> str:
-        """The number and its name; raise NotConfigured or ChannelError."""
+        """The number and its name; raise NotSetUp or ChannelError."""
         fields = {"fields": "display_phone_number,verified_name"}
         try:
             answer = await self._client.get(self._number, params=fields)

@@ -6,7 +6,7 @@ from typing import Final
 import httpx
 import msgspec
 
-from tinyagi.channels.port import ChannelError, DeliveryError, NotConfigured
+from tinyagi.channels.port import ChannelError, DeliveryError, NotSetUp
 
 LONGEST_WAIT: Final = 3_600.0
 _TOKEN: Final = frozenset({0, 190})
@@ -119,9 +119,9 @@ def connect_error(refusal: Refusal) -> ChannelError:
     """Why the channel cannot start."""
     code = refusal.error.code
     if remedy := _remedy(refusal):
-        return NotConfigured(remedy)
+        return NotSetUp(remedy)
     if code in {33, 100} or refusal.status == 404:
-        return NotConfigured(_NUMBER_REMEDY)
+        return NotSetUp(_NUMBER_REMEDY)
     return ChannelError(str(delivery_error(refusal)))
 
 

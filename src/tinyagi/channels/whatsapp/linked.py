@@ -32,7 +32,7 @@ from tinyagi.channels.port import (
     DeliveryError,
     FilePart,
     Manifest,
-    NotConfigured,
+    NotSetUp,
     Part,
     Receive,
 )
@@ -42,7 +42,7 @@ from tinyagi.channels.whatsapp.linked_files import file_content
 from tinyagi.channels.whatsapp.linked_messages import LinkedMessage, address_of, parse_event, stanza_id
 from tinyagi.channels.whatsapp.manifest import MANIFEST
 from tinyagi.channels.whatsapp.message_ids import Recent
-from tinyagi.channels.whatsapp.phone import Handlers, Identity, NeonizePhone, Phone, PhoneError
+from tinyagi.channels.whatsapp.phone import Handlers, NeonizePhone, Phone, PhoneError, PhoneIdentity
 from tinyagi.channels.whatsapp.qr import QrFile
 from tinyagi.channels.whatsapp.spool import Spool
 from tinyagi.domain.chats import Chat
@@ -93,7 +93,7 @@ class LinkedChannel:
         self._queue: asyncio.Queue[_Stored | ChannelError] = asyncio.Queue()
         self._turns = Turns()
         self._quotations = Recent[_Quotation](1_000)
-        self._identity = Identity("", frozenset())
+        self._identity = PhoneIdentity("", frozenset())
         self._changed = asyncio.Event()
         """Set with the first connection, and by a failure."""
         self._error: ChannelError | None = None
@@ -106,7 +106,7 @@ class LinkedChannel:
         return LINKED_MANIFEST
 
     async def connect(self) -> str:
-        """Log in; without a session wait until somebody scans the QR code in `qr.txt`."""
+        """Log in; without a session wait until the QR code is scanned in `qr.txt`."""
         self._loop = asyncio.get_running_loop()
         self._load_waiting()
         await self._phone.start(Handlers(self._show_qr, self._on_event))
@@ -163,11 +163,11 @@ class LinkedChannel:
                 self._fail(ChannelError("Another program uses this session. Stop it, then start the channel again."))
             case TemporaryBan():
                 self._fail(
-                    NotConfigured("WhatsApp has banned this number for a time. Open WhatsApp on the phone to see why.")
+                    NotSetUp("WhatsApp has banned this number for a time. Open WhatsApp on the phone to see why.")
                 )
             case ClientOutdated():
                 self._fail(
-                    NotConfigured("WhatsApp refuses this version of neonize. Run: pip install -U 'tinyagi[whatsapp]'")
+                    NotSetUp("WhatsApp refuses this version of neonize. Run: pip install -U 'tinyagi[whatsapp]'")
                 )
             case ConnectFailure():
                 self._fail(ChannelError(f"WhatsApp refused the connection: {event.Message or 'no reason given'}"))
@@ -285,9 +285,9 @@ def _failure(event: Event) -> ChannelError | None:
         case StreamReplaced():
             return ChannelError("Another program uses this session. Stop it, then start the channel again.")
         case TemporaryBan():
-            return NotConfigured("WhatsApp has banned this number for a time. Open WhatsApp on the phone to see why.")
+            return NotSetUp("WhatsApp has banned this number for a time. Open WhatsApp on the phone to see why.")
         case ClientOutdated():
-            return NotConfigured("WhatsApp refuses this version of neonize. Run: pip install -U 'tinyagi[whatsapp]'")
+            return NotSetUp("WhatsApp refuses this version of neonize. Run: pip install -U 'tinyagi[whatsapp]'")
         case ConnectFailure():
             return ChannelError(f"WhatsApp refused the connection: {event.Message or 'no reason given'}")
     return None

@@ -57,7 +57,7 @@ _SILENT: Final = frozenset(
         "secretEncryptedMessage",
     }
 )
-"""What clients tell each other; nobody waits for an answer to it."""
+"""What clients tell each other; it needs no answer."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,7 +50,7 @@ class PhoneError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class PhoneIdentity:
     """Whose phone it is."""
 
     name: str
@@ -75,7 +75,7 @@ class Phone(Protocol):
     async def ended(self) -> str:
         """Wait until the library gives up, and return why."""
 
-    async def identity(self) -> Identity:
+    async def identity(self) -> PhoneIdentity:
         """Who is logged in; call it after the event Connected."""
 
     async def send(self, to: JID, content: Content) -> str:
@@ -137,9 +137,9 @@ class NeonizePhone:
             return str(error)
         return "it was stopped"
 
-    async def identity(self) -> Identity:
+    async def identity(self) -> PhoneIdentity:
         me = await self._client.get_me()
-        return Identity(me.PushName or me.JID.User, frozenset(user for user in (me.JID.User, me.LID.User) if user))
+        return PhoneIdentity(me.PushName or me.JID.User, frozenset(user for user in (me.JID.User, me.LID.User) if user))
 
     async def send(self, to: JID, content: Content) -> str:
         self._check()
@@ -184,4 +184,4 @@ class NeonizePhone:
 
 
 async def _unused(client: NewAClient, event: Event) -> None:
-    """Stands in the table from which the library reads which events are wanted."""
+    """The entry in the table from which the library reads which events are wanted."""

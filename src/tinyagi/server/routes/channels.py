@@ -22,7 +22,7 @@ from tinyagi.api.channels import (
     SenderChecked,
 )
 from tinyagi.domain.errors import NotFound
-from tinyagi.server.dependencies import Channel, NamePath, Services, ServicesDep
+from tinyagi.server.dependencies import ChannelRunner, NamePath, Services, ServicesDep
 from tinyagi.server.errors import responses
 from tinyagi.server.relays import LEASE
 from tinyagi.server.routes.audit import audited_router
@@ -130,7 +130,7 @@ async def restart_channel(services: ServicesDep, channel: NamePath) -> ChannelSt
     return ChannelState(channel=channel, running=found.running)
 
 
-def _channel(services: Services, channel: str) -> Channel:
+def _channel(services: Services, channel: str) -> ChannelRunner:
     found = services.channels.get(channel)
     if found is None:
         known = ", ".join(services.channels) or "none"
