@@ -64,6 +64,7 @@ bench: .venv/.bench  ## The queue beside other queues, the engine, the API and t
 	@$(BIN)/python bench/engine_bench.py --quick
 	@$(BIN)/python bench/http_bench.py --quick
 	@$(BIN)/python bench/attacks.py --quick
+	@$(BIN)/python bench/channel_bench.py --quick
 	@$(BIN)/python bench/pipeline_bench.py --quick
 
 .venv/.clis: .venv/.dev
