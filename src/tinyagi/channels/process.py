@@ -28,7 +28,8 @@ async def _serve(
     name: str, settings: Mapping[str, str], state: Path, url: str, token: str | None, mode: ProgressMode, owned: bool
 ) -> None:
     channel = open_channel(name, settings, state)
-    async with AsyncClient(url, token, client_name=f"channel-{name}") as client:
+    # Runs that people stop and settings that they change are recorded under this name.
+    async with AsyncClient(url, token, client_name=f"a person on {name}") as client:
         # Objects of the start live as long as the process.
         gc.collect()
         gc.freeze()
