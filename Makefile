@@ -6,7 +6,7 @@ WORKERS ?= auto
 # A worker that dies fails its test. xdist would give a new worker the whole group again, the fatal test included.
 PARALLEL = -n $(WORKERS) --max-worker-restart=0
 
-.PHONY: help install demo pictures source-map check test soak bench e2e-cli format lint types imports unit lock clean
+.PHONY: help install libmagic demo pictures source-map check test soak bench e2e-cli format lint types imports unit lock clean
 
 help:  ## Show this help
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -53,7 +53,11 @@ unit: .venv/.dev  ## Unit tests only
 
 check: lint types imports unit  ## Lint, types, layers, unit tests: under a minute
 
-test: lint types imports  ## Every check and every test, in a few processes at once (WORKERS=2: in two)
+libmagic: .venv/.dev  ## What linked WhatsApp phones need, Debian's libmagic1, if it is missing
+	@$(BIN)/python -W ignore -c "import magic" 2>/dev/null || \
+	  { echo "Installing Debian's package libmagic1, which the tests of linked phones need"; apt-get install -y -q libmagic1; }
+
+test: lint types imports libmagic  ## Every check and every test, in a few processes at once (WORKERS=2: in two)
 	@$(BIN)/pytest $(PARALLEL) --durations=25
 
 soak: .venv/.dev  ## What `make test` asks a few times or of little data, many times and of much: a quarter of an hour
