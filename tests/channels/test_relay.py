@@ -12,7 +12,7 @@ from tests.support.puppet import Gate
 from tinyagi.api.messages import PendingResponse
 from tinyagi.channels.delivery import Delivery
 from tinyagi.channels.journal import DeliveryJournal
-from tinyagi.channels.port import ChannelError, DeliveryError
+from tinyagi.channels.port import ChannelError, DeliveryError, NotSetUp
 from tinyagi.channels.progress import ProgressMode
 from tinyagi.domain.responses import NewResponse, ResponseStatus
 
@@ -227,6 +227,17 @@ async def test_a_second_relay_of_the_same_channel_refuses_to_start(front: Front)
                 await serving
     async with front.relaying(MemoryChannel()):
         assert front.channel.closed
+
+
+async def test_a_refused_token_ends_the_relay_with_its_sentence(front: Front) -> None:
+    class Refused(MemoryChannel):
+        async def connect(self) -> str:
+            raise NotSetUp("The token is refused. Get a new one.")
+
+    async with front.relaying(Refused()) as serving:
+        with pytest.raises(NotSetUp, match="Get a new one"):
+            await serving
+    assert (await front.http.get("/api/status")).json()["channels"] == {}, "the lease is free again"
 
 
 async def test_a_waiting_person_sees_that_the_agent_works(front: Front) -> None:

@@ -5,7 +5,8 @@ import re
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tinyagi.channels.splitting import split, utf16_length
+from tinyagi.channels.splitting import split
+from tinyagi.channels.telegram.utf16 import length as utf16_length
 
 FAMILY = "👩\u200d👩\u200d👧\u200d👦"
 PIECES = st.one_of(

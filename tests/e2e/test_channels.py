@@ -26,6 +26,7 @@ from tests.support.waiting import eventually
 from tinyagi.channels.registry import MANIFESTS
 from tinyagi.client.client import AsyncClient
 from tinyagi.client.errors import ClientError
+from tinyagi.daemon.channel_process import NEEDS_FIX
 from tinyagi.daemon.pidfile import find_daemon
 from tinyagi.settings.home import Home
 
@@ -281,7 +282,27 @@ async def test_a_refused_token_is_named_and_not_stored(tmp_path: Path, platform:
     wrong = await channel(home, "setup", "telegram", "--token", "1:wrong", "--api-url", platform.settings["api_url"])
     missing = await channel(home, "setup", "telegram")
     unknown = await channel(home, "setup", "telegram", "--token", "1:x", "--mode", "cloud")
+    flags = ("--token", "1:refused_later", "--api-url", platform.settings["api_url"], "--no-check", "--no-start")
+    assert (await channel(home, "setup", "telegram", *flags)).code == 0
+    port = str(free_port())
+    try:
+        await tinyagi(home, "start", TINYAGI_API_PORT=port)
+        # As the daemon starts it: the exit code says whether another start can help.
+        relay = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "tinyagi", "--home", str(home.path), "channel", "run", "telegram", "--owned"),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        assert relay.stderr is not None
+        said = await relay.stderr.read()
+        await relay.wait()
+    finally:
+        await tinyagi(home, "stop", TINYAGI_API_PORT=port)
 
+    assert relay.returncode == NEEDS_FIX
+    assert b"Traceback" not in said
+    assert b"Telegram refuses the bot token" in said
     assert wrong.code == 1
     assert "tinyagi channel setup telegram" in wrong.err
     assert "Traceback" not in wrong.err

@@ -20,11 +20,6 @@ _SHORTEST: Final = 64
 """The smallest limit: room for a code block's two fences and some text."""
 
 
-def utf16_length(text: str) -> int:
-    """The length as Telegram counts it: characters beyond the first plane count twice."""
-    return len(text) + sum(character > "\uffff" for character in text)
-
-
 def split(text: str, limit: int, count: Count = len) -> list[str]:
     """Parts of at most `limit` characters each; a code block that is cut is closed and opened again.
 
