@@ -51,6 +51,19 @@ async def with_channel(premises: Premises, channel: FakeChannel) -> AsyncIterato
         yield http
 
 
+async def test_the_error_of_an_earlier_process_is_shown_until_the_channel_is_connected(premises: Premises) -> None:
+    report = {"owner": "one", "connected": False, "account": "", "error": None}
+    crashed = FakeChannel(running=True, last_error="the network is away", restarts=1)
+    async with with_channel(premises, crashed) as http:
+        await http.put("/api/channels/telegram/relay", json=report)
+        before = (await http.get("/api/status")).json()["channels"]["telegram"]
+        await http.put("/api/channels/telegram/relay", json={**report, "connected": True})
+        after = (await http.get("/api/status")).json()["channels"]["telegram"]
+
+    assert (before["error"], before["connected"]) == ("the network is away", False)
+    assert (after["error"], after["connected"], after["restarts"]) == (None, True, 1)
+
+
 async def test_a_restart_is_requested_from_the_daemon(premises: Premises) -> None:
     answer = await premises.http.post("/api/services/restart", json={})
 

@@ -40,7 +40,7 @@ class ChannelRunner(Protocol):
 
     @property
     def last_error(self) -> str | None:
-        """The last words of a process that ended by itself; None after it worked again."""
+        """The last words of the last process that ended by itself; None before the first one."""
 
     @property
     def restarts(self) -> int: ...

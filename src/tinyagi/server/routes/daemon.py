@@ -106,13 +106,16 @@ def _channels(services: Services) -> dict[str, ChannelStatus]:
 
 def _channel(services: Services, name: str, *, is_enabled: bool) -> ChannelStatus:
     process, report = services.channels.get(name), services.relays.of(name)
-    error = report.error if report is not None else None
+    is_connected = report is not None and report.connected
+    said = None if report is None else report.error
+    # The last words of an earlier process say nothing about one that works.
+    error = None if is_connected else said or (None if process is None else process.last_error)
     return ChannelStatus(
         running=report is not None or (process is not None and process.running),
         enabled=is_enabled,
-        connected=report is not None and report.connected,
+        connected=is_connected,
         account="" if report is None else report.account,
-        error=error or (None if process is None else process.last_error),
+        error=error,
         restarts=0 if process is None else process.restarts,
     )
 
